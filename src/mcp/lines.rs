@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::direct_stdio::DirectInput;
+use super::request_id::{BYTE_ORDER_MARK, IdFinder, SentId};
 
 /// Maximum bytes of a message that a client sends.
 pub(super) const MAX_LINE: usize = 16 << 20;
@@ -12,8 +13,8 @@ const BUFFER: usize = 64 << 10;
 /// One line of the input.
 pub(super) enum Line {
     Message(Vec<u8>),
-    /// It was longer than [`MAX_LINE`], and is gone.
-    TooLong,
+    /// It was longer than [`MAX_LINE`], and is gone, except for the id of its request.
+    TooLong(Option<SentId>),
 }
 
 /// Where the lines come from.
@@ -71,7 +72,8 @@ impl DirectLines {
 #[derive(Default)]
 pub(super) struct LineSplitter {
     line: Vec<u8>,
-    is_too_long: bool,
+    /// Reads what is not kept of a line that is too long.
+    too_long: Option<IdFinder>,
 }
 
 impl LineSplitter {
@@ -79,14 +81,20 @@ impl LineSplitter {
     pub(super) fn next_line(&mut self, available: &[u8]) -> (usize, Option<Line>) {
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
-        if self.line.len() + part.len() > MAX_LINE {
-            (self.line, self.is_too_long) = (Vec::new(), true);
-        } else if !self.is_too_long {
+        if let Some(finder) = &mut self.too_long {
+            finder.read(part);
+        } else if self.line.len() + part.len() > MAX_LINE {
+            let line = std::mem::take(&mut self.line);
+            let mut finder = IdFinder::default();
+            finder.read(line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line));
+            finder.read(part);
+            self.too_long = Some(finder);
+        } else {
             self.line.extend_from_slice(part);
         }
-        let line = end.map(|_| {
-            let line = std::mem::take(&mut self.line);
-            if std::mem::take(&mut self.is_too_long) { Line::TooLong } else { Line::Message(line) }
+        let line = end.map(|_| match self.too_long.take() {
+            Some(finder) => Line::TooLong(finder.into_id()),
+            None => Line::Message(std::mem::take(&mut self.line)),
         });
         (part.len() + usize::from(end.is_some()), line)
     }

@@ -11,16 +11,14 @@ use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::{Answer, Backlog, CountedBytes};
 use super::direct_stdio::{DirectInput, DirectOutput};
 use super::lines::{Line, LineSplitter, Lines, MAX_LINE};
+use super::message::{RefusedMessage, read_message, typed_message};
 use super::session_messages::SessionMessages;
-use super::task_messages::keep_task_parts;
 use metier_core::policy::CancelToken;
-use metier_core::strict_json;
 
 /// Lines that wait to be handled.
 const MAX_LINES: usize = 64;
@@ -110,34 +108,25 @@ impl Stdio {
 
     /// The message of a line; or `None`, after an error was sent if there is something to answer.
     fn decode(&self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let line = match line {
+            Line::Message(line) if line.trim_ascii().is_empty() => return None,
+            Line::Message(line) => line,
+            Line::TooLong(id) => {
+                self.output.write(RefusedMessage::too_large(MAX_LINE, id).answer());
+                return None;
+            }
+        };
+        let read = read_message(&line).and_then(|text| typed_message(text.value, &line));
+        let mut message = match read {
+            Ok(message) => message,
+            Err(refused) => {
+                self.output.write(refused.answer());
+                return None;
+            }
+        };
         let refuse = |error, id| {
             self.output.send(&JsonRpcMessage::error(error, id));
             None
-        };
-        let line = match line {
-            Line::Message(line) => line,
-            Line::TooLong => {
-                let sentence = format!("a message has at most {} MiB", MAX_LINE >> 20);
-                return refuse(ErrorData::invalid_request(sentence, None), None);
-            }
-        };
-        let Ok(text) = std::str::from_utf8(&line) else {
-            return refuse(ErrorData::parse_error("not a message: it is not UTF-8", None), None);
-        };
-        if text.trim().is_empty() {
-            return None;
-        }
-        // Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier.
-        let mut value = match strict_json::parse(text) {
-            Ok(value) => value,
-            Err(reason) => {
-                return refuse(ErrorData::parse_error(format!("not a message: {reason}"), None), None);
-            }
-        };
-        keep_task_parts(&mut value);
-        let id = request_id(&value);
-        let Ok(mut message) = serde_json::from_value::<RxJsonRpcMessage<RoleServer>>(value) else {
-            return refuse(ErrorData::invalid_request("this is not a message of JSON-RPC 2.0", None), id);
         };
         let mut requests = lock(&self.requests);
         let is_full = requests.bytes + line.len() > MAX_REQUEST_BYTES;
@@ -226,7 +215,11 @@ impl Transport<RoleServer> for Stdio {
 impl Output {
     /// Whether the message will be written.
     fn send(&self, message: &TxJsonRpcMessage<RoleServer>) -> bool {
-        let Ok(mut line) = serde_json::to_vec(message) else { return false };
+        serde_json::to_vec(message).is_ok_and(|message| self.write(message))
+    }
+
+    /// The same for a message that is JSON on one line.
+    fn write(&self, mut line: Vec<u8>) -> bool {
         line.push(b'\n');
         if self.messages.is_closed() {
             return false;
@@ -239,15 +232,6 @@ impl Output {
         }
         self.unwritten.fetch_add(1, Ordering::AcqRel);
         self.messages.send(OutputLine { counted: self.backlog.count(line.len()), bytes: line }).is_ok()
-    }
-}
-
-/// The id of something that is not a message, so that its sender gets an answer.
-fn request_id(value: &Value) -> Option<RequestId> {
-    match value.get("id")? {
-        Value::String(text) => Some(RequestId::String(text.as_str().into())),
-        Value::Number(number) => number.as_i64().map(RequestId::Number),
-        _ => None,
     }
 }
 
@@ -301,7 +285,7 @@ mod tests {
         std::iter::from_fn(|| receiver.blocking_recv())
             .map(|line| match line {
                 Line::Message(line) => Some(line.len()),
-                Line::TooLong => None,
+                Line::TooLong(_) => None,
             })
             .collect()
     }
@@ -322,6 +306,22 @@ mod tests {
             assert!(stdio.decode(Line::Message(bytes.to_vec())).is_none());
             let answer = String::from_utf8(sent.try_recv().unwrap().bytes).unwrap();
             assert!(answer.contains("-32700") && answer.contains("not UTF-8"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_has_the_id_that_stands_at_its_beginning_or_end() {
+        let long = "x".repeat(MAX_LINE);
+        for text in [
+            format!("{{\"id\":7,\"method\":\"x\",\"params\":\"{long}\"}}\n"),
+            format!("{{\"method\":\"x\",\"params\":\"{long}\",\"id\":7}}\n"),
+        ] {
+            let (mut splitter, mut found) = (LineSplitter::default(), None);
+            for part in text.as_bytes().chunks(64 << 10) {
+                found = splitter.next_line(part).1;
+            }
+            let Some(Line::TooLong(Some(id))) = found else { panic!("the line has an id") };
+            assert_eq!(id.json(), "7");
         }
     }
 

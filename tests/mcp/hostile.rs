@@ -52,6 +52,121 @@ fn what_is_no_message_is_an_error_and_the_next_one_is_answered() {
 }
 
 #[test]
+fn a_half_of_a_character_is_replaced_and_the_call_is_answered() {
+    let project = Project::new().lua("echo", "return input").trusted();
+    let mut client = client(&project);
+    for (text, value) in
+        [(r"cut \ud83d", "cut \u{fffd}"), (r"\ude00 \ud83d\ude00", "\u{fffd} 😀"), (r"\\ud83d", r"\ud83d")]
+    {
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":700,"method":"tools/call","params":{{"name":"echo","arguments":{{"input":"{text}"}}}}}}"#
+        );
+        client.send_raw(format!("{call}\n").as_bytes());
+        assert_eq!(client.response(700)["result"]["content"][0]["text"], value, "{text}");
+    }
+    client.send_raw("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":701,\"method\":\"ping\"}\r\n".as_bytes());
+    assert_eq!(client.response(701)["result"], json!({}));
+}
+
+#[test]
+fn a_half_pair_in_an_answer_of_a_person_is_an_answer() {
+    let skill = "---\nname: writer\ndescription: d\nallowed-tools: write:out\n---\n";
+    let project = Project::new()
+        .lua("writer", "ctx.write('out/a.txt', 'x') return 'written'")
+        .file(".metier/skills/writer/SKILL.md", skill)
+        .file("out/keep", "")
+        .trusted();
+    let mut client = project.asking_client("2025-11-25", &[]);
+    let id = client.start("tools/call", json!({"name": "writer", "arguments": {}}));
+    let question = client.wait_for(|message| message["method"] == "elicitation/create");
+    let content = r#"{"answer":"once","note":"\ud83d"}"#;
+    let answer = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"action":"accept","content":{content}}}}}"#,
+        question["id"]
+    );
+    client.send_raw(format!("{answer}\n").as_bytes());
+    assert_eq!(client.response(id)["result"]["content"][0]["text"], "written");
+}
+
+/// What is wrong with a request whose id is 7, and the code of the answer.
+pub const BROKEN_REQUESTS: [(&str, i64); 17] = [
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1,"a":2}}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":18446744073709551616}}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1e400}}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":'x'}}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"\ud83d":1,"\ud83e":2}}"#, -32700),
+    (r#"{"method":"ping","params":{"a":[{"id":1},]},"jsonrpc":"2.0","id":7}"#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping","#, -32700),
+    (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}{}"#, -32700),
+    ("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":{\"a\":\"\u{1}\"}}", -32700),
+    (r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, -32600),
+    (r#"{"id":7,"method":"ping"}"#, -32600),
+    (r#"{"jsonrpc":2,"id":7,"method":"ping"}"#, -32600),
+    (r#"{"jsonrpc":"2.0","id":7}"#, -32600),
+    (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600),
+    (r#"{"jsonrpc":"2.0","id":7,"method":null,"params":{}}"#, -32600),
+    (r#"{"jsonrpc":"2.0","id":7,"method":["ping"]}"#, -32600),
+];
+
+#[test]
+fn a_request_that_cannot_be_read_is_answered_with_its_id() {
+    let project = project();
+    let mut client = client(&project);
+    for (line, code) in BROKEN_REQUESTS {
+        client.send_raw(format!("{line}\n").as_bytes());
+        let answer = client.next(Duration::from_secs(10)).unwrap_or(Value::Null);
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(code)), "{line}: {answer}");
+    }
+    for id in ["1.5", "18446744073709551615", "-9223372036854775809", "123456789012345678901234567890"] {
+        client.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n").as_bytes());
+        let answer = client.next(Duration::from_secs(10)).unwrap_or(Value::Null);
+        let expected: Value = serde_json::from_str(id).unwrap();
+        assert_eq!(answer["id"], expected, "{answer}");
+        assert!(answer["error"]["code"].is_i64(), "{answer}");
+    }
+    // An answer that cannot be read is not answered as if it were a request.
+    client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":1,\"a\":2}}\n");
+    let answer = client.next(Duration::from_secs(10)).unwrap();
+    assert!(answer.get("id").is_none() && answer["error"]["code"] == -32700, "{answer}");
+    is_alive(&mut client);
+}
+
+#[test]
+fn parameters_of_the_wrong_type_are_answered_with_the_id() {
+    let project = project();
+    let mut client = client(&project);
+    for params in [
+        r#""x""#,
+        "[]",
+        "[1]",
+        "7",
+        "true",
+        "null",
+        r#"{"name":null}"#,
+        r#"{"name":"hello","arguments":"x"}"#,
+        r#"{"name":"hello","_meta":7}"#,
+    ] {
+        for method in [
+            "tools/call",
+            "tools/list",
+            "initialize",
+            "ping",
+            "no/such",
+            "resources/read",
+            "completion/complete",
+            "notifications/initialized",
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":800,"method":"{method}","params":{params}}}"#);
+            client.send_raw(format!("{line}\n").as_bytes());
+            let answer = client.response(800);
+            assert!(answer.get("result").is_some() != answer.get("error").is_some(), "{line}: {answer}");
+        }
+    }
+    is_alive(&mut client);
+}
+
+#[test]
 fn deep_nesting_ends_nothing() {
     let project = project();
     let mut client = client(&project);
@@ -60,7 +175,8 @@ fn deep_nesting_ends_nothing() {
         client.send_raw(
             format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{deep}}}\n").as_bytes(),
         );
-        assert_eq!(client.next(Duration::from_secs(10)).unwrap()["error"]["code"], -32700);
+        let answer = client.next(Duration::from_secs(10)).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32700)));
         is_alive(&mut client);
     }
 }
@@ -76,6 +192,18 @@ fn a_line_that_is_too_long_is_refused_and_the_next_one_is_answered() {
     client.send_raw(b"\n");
     let answer = client.next(Duration::from_secs(10)).unwrap();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    for (before, after) in [
+        (r#"{"id":7,"method":"ping","params":""#, r#""}"#),
+        (r#"{"method":"ping","params":""#, r#"","jsonrpc":"2.0","id":7}"#),
+    ] {
+        client.send_raw(before.as_bytes());
+        for _ in 0..20 {
+            client.send_raw(&part);
+        }
+        client.send_raw(format!("{after}\n").as_bytes());
+        let answer = client.next(Duration::from_secs(10)).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
+    }
     is_alive(&mut client);
 }
 
@@ -171,6 +299,9 @@ fn requests_before_the_handshake_are_refused() {
     let mut client = project.silent_client(&[]);
     let answer = client.request("tools/call", json!({"name": "hello", "arguments": {}}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    for params in [json!({}), json!({"protocolVersion": 1}), json!("x"), Value::Null] {
+        assert!(client.request("initialize", params)["error"]["code"].is_i64());
+    }
     client.initialize("2025-06-18");
     is_alive(&mut client);
 }

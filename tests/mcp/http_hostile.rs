@@ -100,6 +100,30 @@ fn what_is_no_message_is_an_error_and_runs_nothing() {
 }
 
 #[test]
+fn a_request_that_cannot_be_read_is_answered_with_its_id() {
+    let project = Project::new().lua("echo", "return input").trusted();
+    let server = project.http_server(&[]);
+    let headers = server.modern_headers("tools/call", &json!({"name": "echo"}));
+    for (body, code) in crate::hostile::BROKEN_REQUESTS {
+        let answer = server.send("POST", &headers, body.as_bytes()).answer();
+        let message = answer.message();
+        assert_eq!(
+            (answer.status, &message["id"], &message["error"]["code"]),
+            (400, &json!(7), &json!(code)),
+            "{body}"
+        );
+    }
+    let large = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":"{}"}}"#, "x".repeat(16 << 20));
+    let answer = server.send("POST", &headers, large.as_bytes()).answer();
+    assert_eq!((answer.status, &answer.message()["id"]), (413, &json!(7)));
+    let mut session = server.session("2025-11-25");
+    let call = r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"echo","arguments":{"input":"cut \ud83d"}}}"#;
+    let answer = server.send("POST", &session.headers, call.as_bytes()).answer().message();
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(9), &json!("cut \u{fffd}")));
+    assert_eq!(session.result("ping", json!({})), json!({}));
+}
+
+#[test]
 fn headers_that_contradict_the_message_are_refused() {
     let project = project();
     let server = project.http_server(&[]);

@@ -14,16 +14,14 @@ use super::slow_answer;
 use crate::mcp::backlog::{Answer, Backlog, CountedBytes};
 use crate::mcp::caller::Caller;
 use crate::mcp::handler::Handler;
-use crate::mcp::task_messages::keep_task_parts;
+use crate::mcp::message::{MessageText, RefusedMessage, read_message, typed_message};
+use crate::mcp::request_id::SentId;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use metier_core::strict_json;
-use rmcp::model::{ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
 
 /// After so long an answer begins without its response.
 const FIRST_BYTES: Duration = Duration::from_secs(15);
@@ -133,7 +131,7 @@ impl CallerService {
         let (mut parts, body) = request.into_parts();
         let (body, space) = match self.bodies.read(body, size).await {
             Ok(read) => read,
-            Err(BodyRefusal::TooLarge) => return too_large(),
+            Err(BodyRefusal::TooLarge(id)) => return too_large(id),
             Err(BodyRefusal::Broken) => {
                 return sentence(StatusCode::BAD_REQUEST, "the message did not arrive whole");
             }
@@ -144,9 +142,9 @@ impl CallerService {
                 return unavailable("too many large messages of this token were not answered yet", "10");
             }
         };
-        let (message, is_changed) = match parse(&body) {
+        let MessageText { value: message, is_changed } = match parse(&body) {
             Ok(parsed) => parsed,
-            Err(error) => return json_error(StatusCode::BAD_REQUEST, error),
+            Err(refused) => return json_error(StatusCode::BAD_REQUEST, &refused),
         };
         if message.get("method").is_some_and(|method| method == "initialize") && self.sessions.is_full() {
             return unavailable("too many sessions are in use; end one with DELETE", "10");
@@ -163,32 +161,22 @@ impl CallerService {
     }
 }
 
-/// The message of a body, and whether it has changed on the way. Numbers that would be rounded and keys that stand twice are
-/// refused, as everywhere in metier.
-fn parse(body: &[u8]) -> Result<(Value, bool), ErrorData> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| ErrorData::parse_error("not a message: it is not UTF-8", None))?;
-    let mut value = strict_json::parse(text)
-        .map_err(|reason| ErrorData::parse_error(format!("not a message: {reason}"), None))?;
-    if !value.is_object() {
-        return Err(ErrorData::invalid_request("a message is an object; there are no batches", None));
-    }
-    let is_changed = keep_task_parts(&mut value);
-    serde_json::from_value::<rmcp::model::ClientJsonRpcMessage>(value.clone())
-        .map(|_| (value, is_changed))
-        .map_err(|_| ErrorData::invalid_request("this is not a message of JSON-RPC 2.0", None))
+/// The message of a body, if it is one.
+fn parse(body: &[u8]) -> Result<MessageText, RefusedMessage> {
+    let text = read_message(body)?;
+    typed_message(text.value.clone(), body)?;
+    Ok(text)
 }
 
-fn too_large() -> Response<ResponseBody> {
-    let sentence = format!("a message has at most {} MiB", MAX_BODY >> 20);
-    let mut response = json_error(StatusCode::PAYLOAD_TOO_LARGE, ErrorData::invalid_request(sentence, None));
+fn too_large(id: Option<SentId>) -> Response<ResponseBody> {
+    let refused = RefusedMessage::too_large(MAX_BODY, id);
+    let mut response = json_error(StatusCode::PAYLOAD_TOO_LARGE, &refused);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-fn json_error(status: StatusCode, error: ErrorData) -> Response<ResponseBody> {
-    let body = serde_json::to_vec(&ServerJsonRpcMessage::error(error, None)).unwrap_or_default();
-    let mut response = Response::new(Full::from(body).boxed_unsync());
+fn json_error(status: StatusCode, refused: &RefusedMessage) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::from(refused.answer()).boxed_unsync());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -10,6 +10,8 @@ use hyper::body::{Body, Bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::mcp::request_id::{SentId, request_id};
+
 /// Maximum bytes of a message that a client sends.
 pub(super) const MAX_BODY: usize = 16 << 20;
 /// Long messages of one caller together that were not answered yet.
@@ -18,6 +20,8 @@ const MAX_BODIES: usize = 128 << 20;
 const SHORT_BODY: usize = 64 << 10;
 /// How long a message may take to arrive, and a long one may wait for space.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the beginning of a message may take that is refused anyway.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The messages of one caller that were not answered yet.
 pub(super) struct MessageBodies {
@@ -28,7 +32,8 @@ pub(super) struct MessageBodies {
 /// Why a message is not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BodyRefusal {
-    TooLarge,
+    /// With the id of its request, if that stands in what was read.
+    TooLarge(Option<SentId>),
     /// It ended before its end.
     Broken,
     Slow,
@@ -48,10 +53,12 @@ impl MessageBodies {
         mut body: B,
         max: usize,
     ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), BodyRefusal> {
-        if max > MAX_BODY {
-            return Err(BodyRefusal::TooLarge);
-        }
         let mut read = Vec::new();
+        if max > MAX_BODY {
+            // Only for the id: whoever sends slowly is refused without.
+            timeout(HEAD_TIMEOUT, append(&mut body, &mut read, SHORT_BODY)).await.ok();
+            return Err(BodyRefusal::TooLarge(request_id(&read)));
+        }
         let short = timeout(BODY_TIMEOUT, append(&mut body, &mut read, SHORT_BODY)).await;
         if short.map_err(|_| BodyRefusal::Slow)?? {
             return Ok((read.into(), None));
@@ -61,7 +68,7 @@ impl MessageBodies {
         let mut space = space.ok().and_then(Result::ok).ok_or(BodyRefusal::NoSpace)?;
         let long = timeout(BODY_TIMEOUT, append(&mut body, &mut read, MAX_BODY)).await;
         if !long.map_err(|_| BodyRefusal::Slow)?? {
-            return Err(BodyRefusal::TooLarge);
+            return Err(BodyRefusal::TooLarge(request_id(&read)));
         }
         // A body of unknown length is mostly shorter than the longest.
         drop(space.split(max.saturating_sub(read.len()) >> 10));
@@ -143,8 +150,19 @@ mod tests {
     async fn a_message_has_its_bound_whatever_its_head_says() {
         let bodies = MessageBodies::default();
         let refused = bodies.read(parts(&[MAX_BODY, 1], true), MAX_BODY).await.map(drop);
-        assert_eq!(refused, Err(BodyRefusal::TooLarge));
-        assert_eq!(bodies.read(parts(&[], false), MAX_BODY + 1).await.map(drop), Err(BodyRefusal::TooLarge));
+        assert_eq!(refused, Err(BodyRefusal::TooLarge(None)));
+        assert_eq!(
+            bodies.read(parts(&[], false), MAX_BODY + 1).await.map(drop),
+            Err(BodyRefusal::TooLarge(None))
+        );
         assert_eq!(bodies.read(parts(&[MAX_BODY], true), MAX_BODY).await.unwrap().0.len(), MAX_BODY);
+        let head = Bytes::from_static(b"{\"id\":7,\"method\":\"x\",");
+        for max in [MAX_BODY, MAX_BODY + 1] {
+            let body = Parts([head.clone(), vec![b' '; MAX_BODY].into()].into(), true);
+            let Err(BodyRefusal::TooLarge(Some(id))) = bodies.read(body, max).await else {
+                panic!("the message has an id")
+            };
+            assert_eq!(id.json(), "7");
+        }
     }
 }
