@@ -49,6 +49,94 @@ fn each_revision_lists_and_calls() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
+/// The headers of a client that accepts this.
+fn accepting(headers: &[(String, String)], accept: Option<&str>) -> Vec<(String, String)> {
+    let mut headers = headers.to_vec();
+    headers.retain(|(name, _)| name != "accept");
+    headers.extend(accept.map(|accept| ("accept".to_owned(), accept.to_owned())));
+    headers
+}
+
+#[test]
+fn an_answer_has_a_form_that_the_client_accepts() {
+    const JSON: &str = "application/json";
+    const EVENTS: &str = "text/event-stream";
+    let project = project();
+    let server = project.http_server(&[]);
+    let call = json!({"name": "hello", "arguments": {}});
+    let modern_call = server.modern_message_text("tools/call", &call);
+    let session = server.session("2025-11-25");
+    let session_call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}).to_string();
+    for (accept, kind) in [
+        (None, JSON),
+        (Some("*/*"), JSON),
+        (Some(JSON), JSON),
+        (Some("application/*"), JSON),
+        (Some("application/json;q=0.5, text/html"), JSON),
+        (Some(EVENTS), EVENTS),
+        (Some("text/*;q=0.1"), EVENTS),
+    ] {
+        for (headers, body) in [
+            (server.modern_headers("tools/call", &call), &modern_call),
+            (session.headers.clone(), &session_call),
+        ] {
+            let answer = server.send("POST", &accepting(&headers, accept), body.as_bytes()).answer();
+            assert_eq!((answer.status, answer.headers["content-type"].as_str()), (200, kind), "{accept:?}");
+            assert_eq!(answer.result()["content"][0]["text"], "hello ", "{accept:?}");
+        }
+    }
+    for accept in ["text/html", "application/json;q=0", "image/*"] {
+        let headers = accepting(&server.modern_headers("tools/call", &call), Some(accept));
+        let answer = server.send("POST", &headers, modern_call.as_bytes()).answer();
+        assert_eq!(answer.status, 406, "{accept} {answer:?}");
+        assert!(answer.body.contains("application/json or text/event-stream"), "{answer:?}");
+        assert_eq!(server.send("GET", &accepting(&session.headers, Some(accept)), b"").answer().status, 406);
+    }
+    assert_eq!(server.send("GET", &accepting(&session.headers, Some(JSON)), b"").answer().status, 406);
+    server.send("GET", &accepting(&session.headers, Some("*/*")), b"").events();
+}
+
+#[test]
+fn a_client_that_accepts_no_stream_has_sessions_and_the_response_alone() {
+    let project = project();
+    let server = project.http_server(&[]);
+    let plain = accepting(&server.headers(), Some("application/json"));
+    let mut session = server.session_with("2025-11-25", json!({"elicitation": {}}), &plain);
+    let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": 1}});
+    let answer = session.start("tools/call", params.clone()).1.answer();
+    assert_eq!(answer.headers["content-type"], "application/json");
+    assert_eq!(answer.result()["content"][0]["text"], "end");
+    // A question has nowhere to go, and nobody waits for its answer.
+    let started = Instant::now();
+    let refused = session.call("writer", json!({}));
+    assert_eq!(refused["_meta"]["metier/error"]["kind"], "denied", "{refused}");
+    assert!(started.elapsed() < Duration::from_secs(30) && !project.path("out/a.txt").exists());
+    // Who accepts everything gets a stream where there is more than the response.
+    let curl = accepting(&server.modern_headers("tools/call", &params), Some("*/*"));
+    let body = server.modern_message_text("tools/call", &params);
+    let answer = server.send("POST", &curl, body.as_bytes()).answer();
+    assert_eq!((answer.headers["content-type"].as_str(), answer.messages().len()), ("text/event-stream", 4));
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let headers =
+        accepting(&server.modern_headers("subscriptions/listen", &listen), Some("application/json"));
+    let body = server.modern_message_text("subscriptions/listen", &listen);
+    assert_eq!(server.send("POST", &headers, body.as_bytes()).answer().status, 406);
+}
+
+#[test]
+fn the_path_may_end_with_a_slash_and_other_paths_say_where_the_server_is() {
+    let project = project();
+    let server = project.http_server(&[]);
+    let params = json!({});
+    let (headers, body) =
+        (server.modern_headers("tools/list", &params), server.modern_message_text("tools/list", &params));
+    for (path, status) in [("/mcp", 200), ("/mcp/", 200), ("/mcp//", 404), ("/", 404), ("/mcp/x", 404)] {
+        let answer = server.send_to(path, "POST", &headers, body.as_bytes()).answer();
+        assert_eq!(answer.status, status, "{path}");
+        assert!(status == 200 || answer.body.contains("the server is at /mcp"), "{answer:?}");
+    }
+}
+
 #[test]
 fn progress_comes_before_the_response() {
     let project = project();

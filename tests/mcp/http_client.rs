@@ -113,8 +113,12 @@ impl HttpServer {
     }
 
     pub fn send(&self, method: &str, headers: &[(String, String)], body: &[u8]) -> Pending {
+        self.send_to("/mcp", method, headers, body)
+    }
+
+    pub fn send_to(&self, path: &str, method: &str, headers: &[(String, String)], body: &[u8]) -> Pending {
         let mut stream = self.connect();
-        let mut head = format!("{method} /mcp HTTP/1.1\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
         for (name, value) in headers {
             head.extend([format!("{name}: {value}\r\n")]);
         }
@@ -136,6 +140,11 @@ impl HttpServer {
         let name = params.get("name").or_else(|| params.get("uri"));
         headers.extend(name.and_then(Value::as_str).map(|name| ("mcp-name".to_owned(), name.to_owned())));
         headers
+    }
+
+    /// The text of a request of the revision 2026-07-28.
+    pub fn modern_message_text(&self, method: &str, params: &Value) -> String {
+        modern_message(method, params.clone(), &json!({})).to_string()
     }
 
     /// Sends a request of the revision 2026-07-28.

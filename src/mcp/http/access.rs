@@ -47,7 +47,8 @@ impl AccessRules {
             let reason = "web pages of another origin are not served";
             return Err(Refusal { status: StatusCode::FORBIDDEN, reason });
         }
-        if request.uri().path() != PATH {
+        let path = request.uri().path();
+        if path.strip_suffix('/').unwrap_or(path) != PATH {
             return Err(Refusal { status: StatusCode::NOT_FOUND, reason: "the server is at /mcp" });
         }
         let caller = self.caller(headers)?;
@@ -322,9 +323,14 @@ mod tests {
     #[test]
     fn a_stranger_learns_nothing_from_other_paths_and_methods() {
         let rules = rules("127.0.0.1:8000", &TOKENS);
-        for (method, path, expected) in
-            [("GET", "/", 404), ("GET", "/mcp/x", 404), ("OPTIONS", "/mcp", 401), ("PUT", "/mcp", 401)]
-        {
+        for (method, path, expected) in [
+            ("GET", "/", 404),
+            ("GET", "/mcp/x", 404),
+            ("GET", "/mcp//", 404),
+            ("GET", "/mcp/", 401),
+            ("OPTIONS", "/mcp", 401),
+            ("PUT", "/mcp", 401),
+        ] {
             let request = Request::builder().method(method).uri(path).header("host", "localhost");
             let refused = rules.check(&request.body(()).unwrap()).unwrap_err();
             assert_eq!(refused.status, expected, "{method} {path}");

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::accept::{AcceptedForms, BOTH};
 use super::access::{AccessRules, CallerIndex, Refusal};
+use super::answer_form::{ResponseOnly, in_accepted_form};
 use super::caller_thread::CallerThread;
 use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
 use super::sessions::Sessions;
@@ -16,7 +18,7 @@ use crate::mcp::caller::Caller;
 use crate::mcp::handler::Handler;
 use crate::mcp::message::{MessageText, RefusedMessage, read_message, typed_message};
 use crate::mcp::request_id::SentId;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -112,8 +114,15 @@ impl CallerService {
             return self.answer_message(request).await;
         }
         let is_end = *request.method() == Method::DELETE;
+        if !is_end && !AcceptedForms::new(request.headers()).events {
+            return sentence(
+                StatusCode::NOT_ACCEPTABLE,
+                "what GET opens is a stream; accept text/event-stream",
+            );
+        }
         let answer = Answer::on_stream(self.backlog.clone(), None);
-        let request = request.map(|_| Full::new(Bytes::new()));
+        let mut request = request.map(|_| Full::new(Bytes::new()));
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(BOTH));
         let (mut parts, body) = self.service.handle(request).await.into_parts();
         // An ended session has ended, not only been asked to: official clients complain of a 202.
         if is_end && parts.status == StatusCode::ACCEPTED {
@@ -123,6 +132,13 @@ impl CallerService {
     }
 
     async fn answer_message(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let forms = AcceptedForms::new(request.headers());
+        if !forms.json && !forms.events {
+            return sentence(
+                StatusCode::NOT_ACCEPTABLE,
+                "answers are application/json or text/event-stream; accept one of them",
+            );
+        }
         let size = request
             .headers()
             .get(CONTENT_LENGTH)
@@ -146,17 +162,30 @@ impl CallerService {
             Ok(parsed) => parsed,
             Err(refused) => return json_error(StatusCode::BAD_REQUEST, &refused),
         };
-        if message.get("method").is_some_and(|method| method == "initialize") && self.sessions.is_full() {
+        let is_of = |method: &str| message.get("method").is_some_and(|own| own == method);
+        if is_of("subscriptions/listen") && !forms.events {
+            let text = "the answer to subscriptions/listen is a stream; accept text/event-stream";
+            return sentence(StatusCode::NOT_ACCEPTABLE, text);
+        }
+        if is_of("initialize") && self.sessions.is_full() {
             return unavailable("too many sessions are in use; end one with DELETE", "10");
         }
         let body = if is_changed { Bytes::from(message.to_string()) } else { body };
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        parts.headers.insert(ACCEPT, HeaderValue::from_static(BOTH));
         drop(message);
         let answer = Answer::on_stream(self.backlog.clone(), space);
         parts.extensions.insert(answer.clone());
+        if !forms.events {
+            parts.extensions.insert(ResponseOnly);
+        }
         let (service, request) = (self.service.clone(), Request::from_parts(parts, Full::new(body)));
-        let response =
-            slow_answer::begin_within(FIRST_BYTES, async move { service.handle(request).await }).await;
+        let in_form = async move { in_accepted_form(service.handle(request).await, forms).await };
+        let response = if forms.events {
+            slow_answer::begin_within(FIRST_BYTES, in_form).await
+        } else {
+            in_form.await.map(BodyExt::boxed_unsync)
+        };
         response.map(|body| CountedBody { body, answer }.boxed_unsync())
     }
 }

@@ -1,10 +1,13 @@
 //! The server over HTTP: the streamable transport of the protocol, for callers with a token.
 //!
 //! A request passes, in this order: the bound on connections, the check of its `Host` and `Origin`, the check of its token, the
-//! bounds of its message, the strict reading of its JSON. Only then `rmcp` sees it, which knows the rules of each revision. Each
+//! forms of an answer that it accepts, the bounds of its message, the strict reading of its JSON. Only then `rmcp` sees it, which knows
+//! the rules of each revision. Each
 //! token has sessions and results of its own, and a thread for all that follows the check of the token.
 
+mod accept;
 mod access;
+mod answer_form;
 mod bearer_token;
 mod caller_thread;
 mod connections;

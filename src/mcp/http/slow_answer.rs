@@ -13,11 +13,13 @@ use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use hyper::body::{Body, Bytes, Frame};
 use tokio::time::{Instant, Sleep};
 
-const EVENTS: &str = "text/event-stream";
+/// The media type of a stream of events.
+pub(super) const EVENTS: &str = "text/event-stream";
 /// What a client leaves out of a stream of events.
 const COMMENT: &[u8] = b": at work\n\n";
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+/// An answer as `rmcp` makes it.
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// The answer; or a stream of events that begins without it, if it is not there after this time. Dropping the stream drops the future.
@@ -68,7 +70,8 @@ impl Part {
     }
 }
 
-fn media_type(headers: &HeaderMap) -> &str {
+/// The media type of an answer; empty if it has none.
+pub(super) fn media_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 

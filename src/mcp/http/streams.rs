@@ -19,6 +19,7 @@ use rmcp::service::{OriginatingRequestId, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::mpsc;
 
+use super::answer_form::ResponseOnly;
 use crate::mcp::task_messages::related_task;
 
 /// Messages of one answer that the client has not read.
@@ -54,6 +55,8 @@ struct Answer {
     messages: mpsc::Sender<Message>,
     last: mpsc::OwnedPermit<Message>,
     progress_token: Option<ProgressToken>,
+    /// Whether its client reads what comes before the response.
+    is_stream: bool,
     /// The task whose result it will have.
     task: Option<String>,
 }
@@ -108,13 +111,14 @@ impl SessionStreams {
         if let Some(token) = &progress_token {
             open.progress.insert(token.clone(), request.id.clone());
         }
-        let task = awaited_task(&request.request);
+        let is_stream = !is_response_only(&request.request);
+        let task = awaited_task(&request.request).filter(|_| is_stream);
         if let Some(task) = &task {
             for message in open.take_waiting(task) {
                 sender.try_send(message).ok();
             }
         }
-        let answer = Answer { number, messages: sender, last, progress_token, task };
+        let answer = Answer { number, messages: sender, last, progress_token, is_stream, task };
         open.requests.insert(request.id.clone(), answer);
         let (streams, id) = (Arc::downgrade(self), request.id.clone());
         let on_drop = move || {
@@ -182,10 +186,12 @@ impl SessionStreams {
             },
             _ => None,
         };
-        if let Some(answer) = target.and_then(|id| open.requests.get(&id)) {
-            return answer.send(message);
+        match target.and_then(|id| open.requests.get(&id)) {
+            Some(answer) if answer.is_stream => answer.send(message),
+            // It is worth nothing where nobody reads at the moment: a question would wait for its time limit.
+            Some(_) => open.send_standalone_now(message),
+            None => open.send_standalone(message),
         }
-        open.send_standalone(message)
     }
 
     /// Forgets a request that the client has cancelled: its answer ends.
@@ -253,6 +259,12 @@ impl Open {
         true
     }
 
+    /// Whether a client reads and has a place for it.
+    fn send_standalone_now(&mut self, message: Message) -> bool {
+        self.standalone.retain(|stream| !stream.is_closed());
+        self.standalone.last().is_some_and(|newest| newest.try_send(message).is_ok())
+    }
+
     fn send_standalone(&mut self, message: Message) -> bool {
         self.standalone.retain(|stream| !stream.is_closed());
         let Some(newest) = self.standalone.last() else {
@@ -264,6 +276,12 @@ impl Open {
         };
         newest.try_send(message).is_ok()
     }
+}
+
+/// Whether the client of this request reads nothing but the response.
+fn is_response_only(request: &ClientRequest) -> bool {
+    let parts = request.extensions().get::<::http::request::Parts>();
+    parts.is_some_and(|parts| parts.extensions.get::<ResponseOnly>().is_some())
 }
 
 /// The task whose result this request waits for.
@@ -377,6 +395,22 @@ mod tests {
         assert!(stream.messages.try_recv().is_err());
         assert!(streams.send(state()));
         assert!(stream.messages.try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_client_without_streams_is_asked_where_it_reads_and_else_nobody_waits() {
+        let streams = Arc::new(SessionStreams::default());
+        let mut parts = ::http::Request::new(()).into_parts().0;
+        parts.extensions.insert(ResponseOnly);
+        let mut call = request(1);
+        call.request.extensions_mut().insert(parts);
+        let mut answer = streams.open(&call, ignore).unwrap();
+        assert!(!streams.send(question_in(1)) && !streams.send(progress(1)));
+        let mut reading = streams.open_standalone().unwrap();
+        assert!(reading.messages.try_recv().is_err());
+        assert!(streams.send(question_in(1)) && reading.messages.try_recv().is_ok());
+        assert!(streams.send(response(1)));
+        assert!(matches!(answer.messages.try_recv(), Ok(JsonRpcMessage::Error(_))));
     }
 
     #[test]
