@@ -6,13 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Engine, Invocation, RequestedPermission, ScriptChoice};
 use crate::mcp::forms::{Form, forms};
 use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
+use crate::mcp::schema_dialect::without_default_dialect;
 use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::policy::Permission;
 use metier_core::unicode::spell_out_json;
-use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool};
+use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, Schema};
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -98,7 +99,7 @@ fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
         let is_plan = main? == RuntimeId::TOOL_SEQUENCE;
-        let (input_schema, arguments) = input_schema(inputs.json());
+        let (input_schema, arguments) = input_schema(inputs);
         return Some(SkillTool {
             part: SkillPart::Main,
             description,
@@ -148,8 +149,9 @@ fn entrypoint_tool(
 ) -> Option<SkillTool> {
     let available = engine.availability_for_model(skill, ScriptChoice::Named(name));
     let runtime = available.runtime.filter(|_| available.is_runnable())?;
-    let (input_schema, arguments) = match skill.contract().and_then(|contract| contract.inputs.as_ref()) {
-        Some(inputs) => input_schema(inputs.json()),
+    let inputs = skill.contract().and_then(|contract| contract.inputs.as_ref());
+    let (input_schema, arguments) = match inputs {
+        Some(inputs) => input_schema(inputs),
         None => script_schema(Vec::new(), true, &[runtime]),
     };
     let own = entrypoint.description.as_deref();
@@ -175,7 +177,7 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
     let available = engine.availability_for_model(skill, ScriptChoice::Tool(&tool.name));
     let runtime = available.runtime.filter(|_| available.is_runnable())?;
     let (input_schema, arguments) = match &tool.input_schema {
-        Some(inputs) => input_schema(inputs.json()),
+        Some(inputs) => input_schema(inputs),
         None => script_schema(Vec::new(), true, &[]),
     };
     let own = tool.description.as_deref();
@@ -186,7 +188,7 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
         input_schema,
         arguments,
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
-        output_schema: tool.output_schema.as_ref().map(|outputs| spell_out_json(outputs.json().clone())),
+        output_schema: tool.output_schema.as_ref().map(listed_schema),
         risk: tool_risk(engine, skill, tool),
         forms: Vec::new(),
         max_result_size: max_result_size(skill),
@@ -229,8 +231,8 @@ fn runnable_scripts(engine: &Engine, skill: &Skill) -> Vec<(String, RuntimeId)> 
 }
 
 /// What a contract says about the input, as a schema of objects.
-fn input_schema(inputs: &Value) -> (Map<String, Value>, ArgumentForm) {
-    match spell_out_json(inputs.clone()) {
+fn input_schema(inputs: &Schema) -> (Map<String, Value>, ArgumentForm) {
+    match listed_schema(inputs) {
         Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
             (schema, ArgumentForm::Input)
         }
@@ -285,7 +287,11 @@ fn into_object(schema: Value) -> Map<String, Value> {
 }
 
 fn output_schema(skill: &Skill) -> Option<Value> {
-    skill.contract()?.outputs.as_ref().map(|outputs| spell_out_json(outputs.json().clone()))
+    skill.contract()?.outputs.as_ref().map(listed_schema)
+}
+
+fn listed_schema(schema: &Schema) -> Value {
+    without_default_dialect(spell_out_json(schema.json().clone()))
 }
 
 /// What the contract says about the size of results, if it is more than usual.

@@ -46,6 +46,24 @@ fn a_schema_has_its_properties_in_the_order_of_the_contract_and_a_value_its_keys
 }
 
 #[test]
+fn a_schema_of_the_default_dialect_does_not_name_it_and_another_one_does() {
+    let older = "inputs: {$schema: 'http://json-schema.org/draft-07/schema#', type: object, properties: {a: {type: string}}}\noutputs: {type: array, items: {type: integer}}\n";
+    let project = counter().lua("older", "return {1}").file(".metier/skills/older/skill.yaml", older);
+    let project = project.trusted();
+    for mut client in [project.client(&[]), project.modern_client(&[])] {
+        for tool in client.tools() {
+            let input = &tool["inputSchema"]["$schema"];
+            if tool["name"] == "older" {
+                assert_eq!(*input, "http://json-schema.org/draft-07/schema#");
+            } else {
+                assert!(input.is_null(), "{tool}");
+            }
+            assert!(!tool["outputSchema"].to_string().contains("$schema"), "{tool}");
+        }
+    }
+}
+
+#[test]
 fn the_contract_is_the_schema_and_the_value_is_structured() {
     // SY-W02, SY-W03
     let project = counter();
