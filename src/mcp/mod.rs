@@ -39,6 +39,7 @@ mod lines;
 mod list_changes;
 mod message;
 mod mime_type;
+mod null_arguments;
 mod offered_resources;
 mod options;
 mod plan_journals;

@@ -17,6 +17,7 @@ use super::client_model;
 use super::elicitation::{Elicitor, can_ask};
 use super::handler::{Handler, answer_of, needs_objects, request_error, set_size};
 use super::inventory::ServedTool;
+use super::null_arguments::has_null_field;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
 use super::question::AnswerMemory;
@@ -37,8 +38,9 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (calls, needs_objects) = (self.calls(), needs_objects(&context));
-        let mut arguments = request.arguments.unwrap_or_default();
+        let arguments = request.arguments.unwrap_or_default();
         let values = Value::Object(arguments.clone());
+        let mut arguments = self.given_arguments(tool, arguments, &context).await?;
         let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
         let elicitor = self.elicitor(&context, None);
         let form_elicitor = elicitor.clone().filter(|_| trust.is_trusted);
@@ -175,6 +177,8 @@ impl Handler {
             let sentence = "only the tools of skills run as tasks";
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
         };
+        let arguments = request.arguments.unwrap_or_default();
+        let arguments = self.given_arguments(tool, arguments, context).await?;
         let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
         if !self.caller().tasks.add(task) {
             let sentence = "there are too many tasks; call the tool without one, or again later";
@@ -204,11 +208,25 @@ impl Handler {
             journal_owner: self.caller().identity.clone(),
             answer: answer_of(context).cloned(),
         };
-        let arguments = request.arguments.unwrap_or_default();
         let run = task_call::start((calls, self.caller()), task, tool.clone(), arguments, services);
         let into_result = self.result_maker(tool, needs_objects(context));
         tokio::spawn(task_call::finish(self.caller().clone(), task.clone(), run, into_result));
         Ok(())
+    }
+
+    /// The arguments that a call gives.
+    async fn given_arguments(
+        &self,
+        tool: &ServedTool,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<JsonObject, ErrorData> {
+        if !arguments.values().any(|value| value.is_null() || has_null_field(value)) {
+            return Ok(arguments);
+        }
+        // To validate a large value takes time.
+        let tool = tool.tool.clone();
+        self.read(Some(context), move |_, _, _| tool.without_nulls(arguments)).await
     }
 
     /// The task that a caller means.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::{Engine, Invocation, RequestedPermission, ScriptChoice};
 use crate::mcp::forms::{Form, forms};
+use crate::mcp::null_arguments::without_nulls;
 use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
 use crate::mcp::schema_dialect::without_default_dialect;
 use crate::mcp::skill_content::{shown_line, shown_text};
@@ -17,6 +18,8 @@ use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, Schem
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
+/// The arguments of a tool without a description of its input.
+const SCRIPT_ARGUMENTS: [&str; 4] = ["script", "input", "args", "stdin"];
 /// Of more scripts only the first can be named.
 const MAX_SCRIPTS: usize = 64;
 
@@ -26,6 +29,8 @@ pub(super) struct SkillTool {
     pub(super) part: SkillPart,
     pub(super) description: String,
     pub(super) input_schema: Map<String, Value>,
+    /// The schema of the input as the contract has it.
+    inputs: Option<Schema>,
     arguments: ArgumentForm,
     /// Whether it runs a plan, unless a call chooses another script.
     is_plan: bool,
@@ -104,6 +109,7 @@ fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
             part: SkillPart::Main,
             description,
             input_schema,
+            inputs: Some(inputs.clone()),
             arguments,
             is_plan,
             output_schema: output_schema(skill),
@@ -133,6 +139,7 @@ fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
         part: SkillPart::Main,
         description,
         input_schema,
+        inputs: None,
         arguments,
         is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
         output_schema: output_schema(skill),
@@ -162,6 +169,7 @@ fn entrypoint_tool(
             short_description,
         ),
         input_schema,
+        inputs: inputs.cloned(),
         arguments,
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: output_schema(skill),
@@ -186,6 +194,7 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
         part: SkillPart::Tool(tool.name.clone()),
         description: own.map_or_else(|| short_description(&described()), short_description),
         input_schema,
+        inputs: tool.input_schema.clone(),
         arguments,
         is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
         output_schema: tool.output_schema.as_ref().map(listed_schema),
@@ -342,6 +351,28 @@ impl SkillTool {
             }
         }
         schema
+    }
+
+    /// The arguments without those that are null because they are left out: models often send null for what is optional.
+    pub(super) fn without_nulls(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
+        let is_asked_for =
+            |name: &str| self.forms.iter().any(|form| form.inputs().any(|input| name == input));
+        match (&self.arguments, &self.inputs) {
+            (ArgumentForm::Input, Some(inputs)) => {
+                into_object(without_nulls(inputs, arguments.into(), is_asked_for))
+            }
+            (ArgumentForm::WrappedInput, Some(inputs)) => {
+                if let Some(input) = arguments.get_mut("input") {
+                    *input = without_nulls(inputs, input.take(), |_| false);
+                }
+                arguments
+            }
+            _ => {
+                let is_left_out = |name: &str| SCRIPT_ARGUMENTS.contains(&name);
+                arguments.retain(|name, value| !(value.is_null() && is_left_out(name)));
+                arguments
+            }
+        }
     }
 
     /// Whether a call with these arguments runs a plan.

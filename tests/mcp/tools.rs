@@ -64,6 +64,39 @@ fn a_schema_of_the_default_dialect_does_not_name_it_and_another_one_does() {
 }
 
 #[test]
+fn null_for_an_argument_that_may_be_left_out_is_one_that_is_left_out() {
+    let project =
+        counter().lua("plain", "return input or 'nothing'").shell("words", "cat; echo $#").trusted();
+    let mut client = project.client(&["--sandbox", "best-effort"]);
+    assert_eq!(client.text("plain", json!({"args": null, "stdin": null, "input": null})), "{}");
+    assert_eq!(client.text("words", json!({"args": null, "stdin": null, "input": null})), "0");
+    assert_eq!(client.text("words", json!({"script": null, "args": ["a", "b"]})), "2");
+    // Of a contract: what is optional has its default, and what is required is still refused.
+    assert_eq!(
+        client.call("counter", json!({"text": "abc", "times": null}))["structuredContent"]["count"],
+        3
+    );
+    for arguments in
+        [json!({"text": null}), json!({"text": "abc", "more": null}), json!({"text": "abc", "times": [null]})]
+    {
+        let refused = client.call("counter", arguments);
+        assert_eq!(refused["_meta"]["metier/error"]["kind"], "invalid-input", "{refused}");
+    }
+    // Of the server's own tools.
+    assert!(client.text("skills_list", json!({"query": null})).contains("counter"));
+    assert!(client.text("activate_skill", json!({"name": "counter", "again": null})).contains("counter"));
+    let refused = client.call("read_result", json!({"uri": "metier://result/0", "offset": null}));
+    assert_eq!(refused["isError"], true);
+    for params in [
+        json!({"name": "plain", "arguments": null}),
+        json!({"name": "plain", "arguments": null, "_meta": null}),
+    ] {
+        assert_eq!(client.result("tools/call", params)["isError"], false);
+    }
+    assert!(client.result("tools/list", json!({"cursor": null}))["tools"].is_array());
+}
+
+#[test]
 fn the_contract_is_the_schema_and_the_value_is_structured() {
     // SY-W02, SY-W03
     let project = counter();
