@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metier::error::{ErrorKind, Hint, Result, SkillError};
-use metier::mcp::{McpOptions, McpServer};
+use metier::mcp::{McpNotice, McpOptions, McpServer};
 use metier::policy::{CancelToken, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 
@@ -18,6 +18,7 @@ use super::mcp_http::HttpArgs;
 use super::new::shell_quote;
 use super::output;
 use super::session::Session;
+use super::terminal::escape_line;
 use super::tool_filter_args::ToolFilterArgs;
 
 /// The options of `metier mcp`.
@@ -41,6 +42,9 @@ pub struct Args {
     /// Answer a call with the value of an equal one, where the contract of its skill permits it by `cacheable`, `idempotent` and `cache_ttl`
     #[arg(long)]
     cache_results: bool,
+    /// Do not say on standard error what is served, and what of it changes
+    #[arg(long)]
+    quiet: bool,
     #[command(flatten)]
     filter: ToolFilterArgs,
     #[command(flatten)]
@@ -68,6 +72,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());
+    if !args.quiet {
+        options = options.on_notice(print_notice);
+    }
     // An option is stronger than what the configuration says about a skill.
     if let Some(mode) = args.limits.sandbox_mode() {
         options = options.sandbox_mode(mode);
@@ -99,6 +106,16 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         None => server.serve_stdio()?,
     }
     Ok(0)
+}
+
+/// Prints what the server says on one line, with the command that helps.
+fn print_notice(notice: &McpNotice) {
+    let command = match (&notice.hint, &notice.skill) {
+        (Some(Hint::Trust(_)), Some(skill)) => format!(" (`{COMMAND} trust {}`)", command_word(skill)),
+        (Some(Hint::Trust(_)), None) => format!(" (`{COMMAND} trust`)"),
+        _ => String::new(),
+    };
+    output::eprint(&escape_line(&format!("{}{command}", notice.message)));
 }
 
 /// Prints what belongs into the file of a client, and on standard error what a person does with it.
@@ -133,6 +150,10 @@ fn roots_in(folder: &Path) -> Result<Roots> {
 fn error_for_model(skill: &str, error: SkillError) -> SkillError {
     let name = command_word(skill);
     let allow = |permission: &str| format!("`{COMMAND} allow {name} {}`", command_word(permission));
+    if let (ErrorKind::Untrusted, Some(Hint::Trust(_))) = (error.kind(), error.hint()) {
+        return error
+            .with_help(format!("a person can look at it and trust it again: `{COMMAND} trust {name}`"));
+    }
     let Some(Hint::Grant(permission)) = error.hint() else { return error_with_option(error) };
     if let Some(variable) = unpassed_variable(&error, permission) {
         // A server passes no variables of its own on, but secrets.

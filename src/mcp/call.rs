@@ -19,7 +19,7 @@ use super::request_state::RequestStates;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
 use crate::engine::{Engine, Outcome};
 use crate::registry::Skill;
-use metier_core::error::Result;
+use metier_core::error::{Result, SkillError};
 use metier_core::executor::RunOwner;
 use metier_core::host::{Approver, Observer, SamplingProvider};
 use metier_core::policy::CancelToken;
@@ -95,18 +95,23 @@ impl Calls {
     ) -> Outcome {
         let outcome = self.run_in_turn(caller, tool, arguments, cancelled, services).await;
         let outcome = outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error));
-        explain(tool, outcome, |error| match &self.options.error_help {
-            Some(change) => change(&self.findable_name(tool), error),
-            None => error,
-        })
+        explain(tool, outcome, |error| self.with_help((&tool.skill, &tool.address), error))
     }
 
-    /// The name by which a person finds the skill of the tool: where another skill has its name, a longer one.
-    fn findable_name(&self, tool: &ServedTool) -> String {
+    /// The error of a skill with this name and address, in the words of the program around the server.
+    pub(super) fn with_help(&self, skill: (&str, &str), error: SkillError) -> SkillError {
+        match &self.options.error_help {
+            Some(change) => change(self.findable_name(skill), error),
+            None => error,
+        }
+    }
+
+    /// The name by which a person finds a skill: where another skill has its name, its address.
+    fn findable_name<'a>(&self, (name, address): (&'a str, &'a str)) -> &'a str {
         let registry = self.engine.registry();
         let found = |name: &str| registry.find(name).ok().map(Skill::qualified_name);
-        let is_enough = found(&tool.address).is_none_or(|own| found(&tool.skill) == Some(own));
-        if is_enough { tool.skill.clone() } else { tool.address.clone() }
+        let is_enough = found(address).is_none_or(|own| found(name) == Some(own));
+        if is_enough { name } else { address }
     }
 
     /// The outcome of the run, or why nothing of it has begun.

@@ -1,7 +1,8 @@
 //! What a model and its person read about a call that failed.
 
-use super::inventory::ServedTool;
-use crate::engine::Outcome;
+use super::inventory::{GoneTool, Inventory, ServedTool};
+use super::skill_content::shown_line;
+use crate::engine::{Engine, Outcome};
 use metier_core::error::{ErrorKind, Hint, SkillError};
 
 /// The outcome with an error that a model may read, and that says how a person can allow what was missing.
@@ -23,7 +24,7 @@ pub(super) fn explain(
     }
     outcome.result = outcome.result.map_err(|error| {
         with_help(match error.hint() {
-            _ if is_changed(&error) => changed_error(tool, &error),
+            _ if is_changed(&error) => changed_error(&tool.skill, &error),
             // The model has the contract: the schemas of the tool.
             Some(Hint::ShowSkill(_)) => error.without_help(),
             _ => error,
@@ -32,15 +33,33 @@ pub(super) fn explain(
     outcome
 }
 
-fn changed_error(tool: &ServedTool, error: &SkillError) -> SkillError {
-    let skill = &tool.skill;
+/// Why a tool that was offered before is not any more. Looks at the files of its skill.
+pub(super) fn gone_error((engine, inventory): (&Engine, &Inventory), gone: &GoneTool) -> SkillError {
+    let registry = engine.registry();
+    match registry.find(&gone.address).and_then(|skill| engine.trusted_files(skill)) {
+        Err(error) if inventory.skill(&gone.skill).is_none() => changed_error(&gone.skill, &error),
+        _ => {
+            let skill = shown_line(&gone.skill);
+            let reason = inventory.reasons.get(&gone.skill).map(|reason| shown_line(reason));
+            let sentence = match reason {
+                Some(reason) => format!("the skill {skill} does not offer this tool at present: {reason}"),
+                None => format!("the skill {skill} was changed and does not offer this tool any more"),
+            };
+            SkillError::new(ErrorKind::InvalidArgument, sentence).with_help("list the tools again")
+        }
+    }
+}
+
+/// The error of a skill that is not what it was, without what its files say.
+fn changed_error(skill: &str, error: &SkillError) -> SkillError {
+    let skill = shown_line(skill);
     let (sentence, help) = match error.kind() {
         ErrorKind::InvalidSkill => (
             format!("the skill {skill} cannot be loaded at present: its files have an error"),
             "a person can validate it to see where",
         ),
         ErrorKind::UnknownSkill => {
-            (format!("the skill {skill} is not there any more"), "list the tools again")
+            (format!("the skill {skill} was removed, or has another name now"), "list the tools again")
         }
         _ => (
             format!("the skill {skill} is not trusted any more: its files changed, or its trust was revoked"),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::disclosure;
 use super::inventory::Inventory;
+use super::notices::{self, McpNotice};
 use super::offered_resources::OfferedResource;
 use super::prompts;
 use super::resources::skill_files;
@@ -48,8 +49,17 @@ struct ListVersions {
     files: Arc<FileVersions>,
 }
 
-/// Looks at the skills again and again, and announces what changed.
-pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
+/// Looks at the skills again and again, announces what changed, and tells a person by `report`.
+pub(super) async fn watch_skills(
+    engine: Engine,
+    offers: watch::Sender<Offer>,
+    report: impl Fn(McpNotice) + Send,
+) {
+    let (mut states, mut reported) = {
+        let inventory = &offers.borrow().inventory;
+        (inventory.states.clone(), inventory.notices.clone())
+    };
+    let project = engine.project().to_owned();
     let mut pause = INTERVAL;
     let mut last_duration = Duration::ZERO;
     let first = {
@@ -83,12 +93,16 @@ pub(super) async fn watch_skills(engine: Engine, offers: watch::Sender<Offer>) {
         let changes = before.map(|before| {
             (before.tools != after.tools, before.prompts != after.prompts, before.files != after.files)
         });
+        if changes.is_some() {
+            for sentence in current.notices.iter().filter(|sentence| !reported.contains(sentence)) {
+                report(McpNotice::not_offered(sentence));
+            }
+            notices::changes(&states, &current.states, &project).into_iter().for_each(&report);
+            (states, reported) = (current.states.clone(), current.notices.clone());
+        }
         if let Some((tools, prompts, files)) = changes
             && (tools || prompts || files)
         {
-            for notice in &current.notices {
-                tracing::warn!("{notice}");
-            }
             offers.send_modify(|offer| {
                 offer.inventory = current;
                 offer.tools += u64::from(tools);

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
+use super::call_errors::gone_error;
 use super::inventory::Inventory;
 use super::result_store::ResultStore;
 use super::results::{Audience, MAX_TEXT, error_result, shortened_text};
@@ -86,12 +87,12 @@ pub(super) fn call(
         LIST => Ok(list(inventory, text("query").unwrap_or_default())),
         ACTIVATE => required_text(text("name"), "name").and_then(|name| {
             let again = arguments.get("again").and_then(Value::as_bool).unwrap_or_default();
-            activate(engine, find(inventory, name)?, activated.filter(|_| !again))
+            activate(engine, find((engine, inventory), name)?, activated.filter(|_| !again))
         }),
         READ_FILE => {
             let file = required_text(text("skill"), "skill").and_then(|skill| {
                 let path = required_text(text("path"), "path")?;
-                read_file(engine, find(inventory, skill)?, path)
+                read_file(engine, find((engine, inventory), skill)?, path)
             });
             return Some(tool_result(file.and_then(|content| file_blocks(content, audience))));
         }
@@ -127,7 +128,10 @@ fn required_text<'a>(argument: Option<&'a str>, name: &str) -> Result<&'a str> {
     })
 }
 
-fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Skill> {
+fn find<'a>((engine, inventory): (&Engine, &'a Inventory), name: &str) -> Result<&'a Skill> {
+    if let Some(gone) = inventory.gone_skill(name) {
+        return Err(gone_error((engine, inventory), gone));
+    }
     let served = inventory.skill(name).filter(|served| served.is_for_models);
     served.map(|served| &served.skill).ok_or_else(|| {
         let shown = metier_core::excerpt::shorten(&shown_line(name), 80);

@@ -24,13 +24,14 @@ use tokio::task::AbortHandle;
 
 use super::backlog::{Answer, LIST_BYTES, READ_BYTES, json_size};
 use super::call::Calls;
+use super::call_errors::gone_error;
 use super::caller::Caller;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::elicitation::can_ask;
 use super::inventory::{Inventory, ServedTool};
 use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
-use super::results::{Audience, MAX_TEXT, output_schema_for};
+use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
 use super::task_messages::task_filter;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
@@ -206,10 +207,16 @@ impl ServerHandler for Handler {
         let has_session = needs_objects;
         let name = request.name.into_owned();
         let shown = metier_core::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
+        let calls = self.calls.clone();
         let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
             let audience = Audience { max_text: MAX_TEXT, needs_objects, store: &session.caller.results };
             let activated = has_session.then_some(&session.activated);
-            disclosure::call(&name, &arguments, (engine, inventory), activated, &audience)
+            let result = disclosure::call(&name, &arguments, (engine, inventory), activated, &audience);
+            result.or_else(|| {
+                let gone = inventory.gone.get(&name)?;
+                let error = gone_error((engine, inventory), gone);
+                Some(error_result(&calls.with_help((&gone.skill, &gone.address), error)))
+            })
         };
         let result = self.read(Some(&context), work).await?;
         result

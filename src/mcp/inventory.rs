@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::mime_type::mime_type;
+use super::notices::{SkillState, SkillStates};
 use super::offered_resources::{OfferedResource, offered_resources};
 use super::skill_content::shown_line;
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
 use super::tools::{SkillPart, SkillTool, skill_tools};
-use crate::engine::{Availability, Engine};
+use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::ErrorKind;
 use metier_core::policy::ToolFilter;
+
+/// Tools that are remembered after they are gone.
+const MAX_GONE: usize = 1_000;
+/// What a model reads about a skill whose files cannot be read.
+const BROKEN: &str = "its files have an error";
 
 /// The skills and tools of one moment, in a fixed order.
 #[derive(Default)]
@@ -26,8 +32,19 @@ pub(super) struct Inventory {
     pub(super) reasons: BTreeMap<String, String>,
     /// What is not offered, and why: for the person who started the server.
     pub(super) notices: Vec<String>,
+    /// How each skill stands, of those that are not served, too.
+    pub(super) states: SkillStates,
+    /// Tools that were offered before and are not any more, by their names.
+    pub(super) gone: BTreeMap<String, GoneTool>,
     /// The tools that may be offered.
     pub(super) filter: ToolFilter,
+}
+
+/// A tool that is not offered any more.
+#[derive(Clone)]
+pub(super) struct GoneTool {
+    pub(super) skill: String,
+    pub(super) address: String,
 }
 
 /// A trusted skill.
@@ -57,22 +74,35 @@ impl Inventory {
     pub(super) fn read(engine: &Engine, filter: &ToolFilter, last: Option<&Self>) -> Self {
         let registry = engine.registry();
         let mut skills: Vec<ServedSkill> = Vec::new();
+        let mut states = SkillStates::new();
         for namesakes in registry.skills().chunk_by(|a, b| a.name() == b.name()) {
-            let is_trusted =
-                |skill: &&Skill| engine.trust_state(skill).is_trusted() && skill.is_current(None);
-            skills.extend(
-                namesakes.iter().find(is_trusted).map(|skill| ServedSkill::new(registry.skills(), skill)),
-            );
+            let name = namesakes[0].name();
+            let mut trusted =
+                namesakes.iter().filter(|skill| engine.trust_state(skill).is_trusted()).peekable();
+            let is_trusted = trusted.peek().is_some();
+            let served = trusted.find(|skill| skill.is_current(None));
+            let state = match served {
+                Some(_) => SkillState::Served,
+                None if !is_trusted => SkillState::Untrusted,
+                // It is being edited: the next look shows what became of it.
+                None => last.and_then(|last| last.states.get(name).cloned()).unwrap_or(SkillState::Served),
+            };
+            states.insert(name.to_owned(), state);
+            skills.extend(served.map(|skill| ServedSkill::new(registry.skills(), skill)));
         }
         let mut broken = Vec::new();
         for served in last.map_or(&[][..], |last| &last.skills) {
             let is_here = skills.iter().any(|known| known.skill.name() == served.skill.name());
-            let found = registry.find(&served.address);
-            if !is_here && found.is_err_and(|error| error.kind() == ErrorKind::InvalidSkill) {
+            if let Err(error) = registry.find(&served.address)
+                && !is_here
+                && error.kind() == ErrorKind::InvalidSkill
+            {
+                states.insert(served.skill.name().to_owned(), SkillState::Broken(error.message().to_owned()));
                 broken.push(served.clone());
             }
         }
-        let reasons = reasons(engine, &skills);
+        let (reasons, faults) = reasons(engine, &skills);
+        states.extend(faults);
         let (tools, mut notices) = offered_tools(engine, &skills, &broken, (filter, last));
         skills.extend(broken);
         skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
@@ -82,8 +112,13 @@ impl Inventory {
             resources: Vec::new(),
             reasons,
             notices: Vec::new(),
+            states,
+            gone: BTreeMap::new(),
             filter: filter.clone(),
         };
+        if let Some(last) = last {
+            inventory.gone = gone_tools(last, &inventory);
+        }
         // Clients read resources by themselves, so no reading may destroy anything.
         let has_tool = |skill: &str, tool: &str| {
             inventory.tool_of_skill(skill, tool).is_some_and(|served| !served.tool.risk.destructive)
@@ -110,6 +145,11 @@ impl Inventory {
         self.tools.get(at)
     }
 
+    /// Whether tools of this skill were offered before, and it is not served any more.
+    pub(super) fn gone_skill(&self, name: &str) -> Option<&GoneTool> {
+        self.gone.values().find(|gone| gone.skill == name).filter(|_| self.skill(name).is_none())
+    }
+
     pub(super) fn skill(&self, name: &str) -> Option<&ServedSkill> {
         let at = self.skills.binary_search_by(|served| served.skill.name().cmp(name)).ok()?;
         self.skills.get(at)
@@ -121,19 +161,38 @@ impl Inventory {
     }
 }
 
-/// Why skills cannot run. What a broken file says is not text for a model.
-fn reasons(engine: &Engine, skills: &[ServedSkill]) -> BTreeMap<String, String> {
+/// The tools that the last inventory had, or missed already, and that this one lacks.
+fn gone_tools(last: &Inventory, now: &Inventory) -> BTreeMap<String, GoneTool> {
+    let mut gone = last.gone.clone();
+    for tool in &last.tools {
+        let (skill, address) = (tool.skill.clone(), tool.address.clone());
+        gone.insert(tool.name.clone(), GoneTool { skill, address });
+    }
+    gone.retain(|name, _| now.tool(name).is_none());
+    while gone.len() > MAX_GONE {
+        gone.pop_first();
+    }
+    gone
+}
+
+/// Why skills cannot run, and which of them have a contract that cannot be read. What a broken file says is not text for a model.
+fn reasons(engine: &Engine, skills: &[ServedSkill]) -> (BTreeMap<String, String>, SkillStates) {
     let skills: Vec<&Skill> = skills.iter().map(|served| &served.skill).collect();
     let answers = engine.availabilities_for_model(&skills);
-    let reason = |(skill, answer): (&Skill, Availability)| {
-        let reason = answer.cannot_run()?;
+    let (mut reasons, mut faults) = (BTreeMap::new(), SkillStates::new());
+    for (skill, answer) in skills.into_iter().zip(answers) {
+        let Some(reason) = answer.cannot_run() else { continue };
         let text = match reason.kind() {
-            ErrorKind::InvalidSkill => "its files have an error".to_owned(),
+            ErrorKind::InvalidSkill => {
+                let state = SkillState::Broken(reason.message().to_owned());
+                faults.insert(skill.name().to_owned(), state);
+                BROKEN.to_owned()
+            }
             _ => reason.message().to_owned(),
         };
-        Some((skill.name().to_owned(), text))
-    };
-    skills.into_iter().zip(answers).filter_map(reason).collect()
+        reasons.insert(skill.name().to_owned(), text);
+    }
+    (reasons, faults)
 }
 
 /// The tools of these skills, and what is not offered because its name is taken. The tools of the server have theirs first, then

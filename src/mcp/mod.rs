@@ -39,6 +39,7 @@ mod lines;
 mod list_changes;
 mod message;
 mod mime_type;
+mod notices;
 mod null_arguments;
 mod offered_resources;
 mod options;
@@ -75,5 +76,6 @@ mod tool_run;
 mod tools;
 
 pub use self::http::{BearerToken, McpHttpOptions};
+pub use self::notices::McpNotice;
 pub use self::options::McpOptions;
 pub use self::server::McpServer;

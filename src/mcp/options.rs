@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::notices::{McpNotice, NoticeListener};
 use metier_core::error::SkillError;
 use metier_core::host::metier_dirs;
 use metier_core::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode, ToolFilter};
@@ -28,6 +29,7 @@ pub struct McpOptions {
     pub(super) task_after: Duration,
     pub(super) plan_journals: Option<PathBuf>,
     pub(super) tool_filter: ToolFilter,
+    pub(super) notice_listener: Option<NoticeListener>,
 }
 
 impl McpOptions {
@@ -46,6 +48,7 @@ impl McpOptions {
             task_after: Duration::from_secs(5),
             plan_journals: None,
             tool_filter: ToolFilter::default(),
+            notice_listener: None,
         }
     }
 
@@ -120,6 +123,13 @@ impl McpOptions {
     /// call of a tool by a skill is held to it too.
     pub fn tool_filter(mut self, filter: ToolFilter) -> Self {
         self.tool_filter = filter;
+        self
+    }
+
+    /// Is called with what the server says to the person who started it: what it serves when it starts, and what of it changes while it
+    /// runs. It must not wait, and not write to standard output while that is the connection to the client.
+    pub fn on_notice(mut self, listener: impl Fn(&McpNotice) + Send + Sync + 'static) -> Self {
+        self.notice_listener = Some(Arc::new(listener));
         self
     }
 

@@ -12,6 +12,7 @@ use super::changes::{Offer, watch_skills};
 use super::handler::Handler;
 use super::http::{self, McpHttpOptions};
 use super::inventory::Inventory;
+use super::notices::{self, NoticeSender};
 use super::options::McpOptions;
 use super::question::AnswerMemory;
 use super::stdio::Stdio;
@@ -119,11 +120,15 @@ impl Serving {
     fn start(server: McpServer, callers: usize) -> Self {
         let McpServer { engine, options, inventory } = server;
         let cancel = options.cancel.child();
-        let name = options.name.clone();
+        let (name, listener) = (options.name.clone(), options.notice_listener.clone());
         let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), callers));
-        let offer = Offer { inventory: Arc::new(inventory), ..Offer::default() };
+        let inventory = Arc::new(inventory);
+        let offer = Offer { inventory: inventory.clone(), ..Offer::default() };
         let (sender, offers) = watch::channel(offer);
-        let watching = tokio::spawn(watch_skills(engine.clone(), sender));
+        let first = notices::serving_notice(&inventory.states, inventory.tools.len(), engine.project());
+        let notices = NoticeSender::start(listener, first);
+        let report = move |notice| notices.send(notice);
+        let watching = tokio::spawn(watch_skills(engine.clone(), sender, report));
         Self { engine, name, calls, offers, watching, cancel }
     }
 

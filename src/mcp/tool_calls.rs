@@ -13,10 +13,11 @@ use tokio::sync::mpsc;
 
 use super::approval::ElicitingApprover;
 use super::call::CallServices;
+use super::call_errors::gone_error;
 use super::client_model;
 use super::elicitation::{Elicitor, can_ask};
-use super::handler::{Handler, answer_of, needs_objects, request_error, set_size};
-use super::inventory::ServedTool;
+use super::handler::{Handler, Session, answer_of, needs_objects, request_error, set_size};
+use super::inventory::{Inventory, ServedTool};
 use super::null_arguments::has_null_field;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
@@ -27,7 +28,7 @@ use super::task::Task;
 use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
 use super::task_messages::related_notification;
-use crate::engine::Outcome;
+use crate::engine::{Engine, Outcome};
 use metier_core::host::Approver;
 
 impl Handler {
@@ -174,8 +175,7 @@ impl Handler {
     ) -> Result<(), ErrorData> {
         let (calls, inventory) = (self.calls(), self.inventory());
         let Some(tool) = inventory.tool(&request.name) else {
-            let sentence = "only the tools of skills run as tasks";
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, sentence, None));
+            return Err(self.no_task_error(&request.name, context).await?);
         };
         let arguments = request.arguments.unwrap_or_default();
         let arguments = self.given_arguments(tool, arguments, context).await?;
@@ -227,6 +227,24 @@ impl Handler {
         // To validate a large value takes time.
         let tool = tool.tool.clone();
         self.read(Some(context), move |_, _, _| tool.without_nulls(arguments)).await
+    }
+
+    /// Why a call of a tool that is not that of a skill is no task.
+    async fn no_task_error(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ErrorData, ErrorData> {
+        let name = name.to_owned();
+        let why = move |engine: &Engine, inventory: &Inventory, _: &Session| {
+            inventory.gone.get(&name).map(|gone| gone_error((engine, inventory), gone))
+        };
+        Ok(match self.read(Some(context), why).await? {
+            Some(error) => request_error(&error),
+            None => {
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "only the tools of skills run as tasks", None)
+            }
+        })
     }
 
     /// The task that a caller means.

@@ -1,7 +1,7 @@
 //! A client of a few lines: it starts the command, and speaks the protocol line by line. Whatever the server does, each of its
 //! waits ends within a minute.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -17,7 +17,9 @@ pub struct Client {
     pub child: Child,
     input: Option<Input>,
     lines: Receiver<String>,
+    /// The lines of standard error that were not read yet, and those that were.
     stderr: Receiver<String>,
+    stderr_text: String,
     /// What came and was not asked for yet.
     pub messages: Vec<Value>,
     next_id: i64,
@@ -103,13 +105,19 @@ impl Project {
             }
         });
         let (stderr_sender, stderr) = channel();
-        let mut errors = child.stderr.take().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
-            let mut text = String::new();
-            errors.read_to_string(&mut text).ok();
-            stderr_sender.send(text).ok();
+            let mut line = Vec::new();
+            while errors.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                line.clear();
+                if stderr_sender.send(text).is_err() {
+                    return;
+                }
+            }
         });
-        Client { child, input, lines, stderr, messages: Vec::new(), next_id: 1, meta: None }
+        let (stderr_text, messages) = (String::new(), Vec::new());
+        Client { child, input, lines, stderr, stderr_text, messages, next_id: 1, meta: None }
     }
 }
 
@@ -311,7 +319,24 @@ impl Client {
             assert!(Instant::now() < end, "the server does not end");
             std::thread::sleep(Duration::from_millis(5));
         };
-        (status.code(), self.stderr.recv_timeout(TIMEOUT).unwrap_or_default())
+        while let Ok(line) = self.stderr.recv_timeout(TIMEOUT) {
+            self.stderr_text.push_str(&line);
+        }
+        (status.code(), std::mem::take(&mut self.stderr_text))
+    }
+
+    /// Waits for a line on standard error that has this text.
+    #[track_caller]
+    pub fn stderr_line(&mut self, text: &str) -> String {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            let line = self.stderr.recv_timeout(end.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|_| panic!("no {text:?} in {:?}", self.stderr_text));
+            self.stderr_text.push_str(&line);
+            if line.contains(text) {
+                return line.trim_end().to_owned();
+            }
+        }
     }
 }
 
