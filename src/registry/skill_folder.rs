@@ -58,7 +58,7 @@ impl SkillFolder {
     /// Its regular files down to eight folders deep, except hidden files and links: relative, `/`-separated, sorted.
     pub fn files(&self) -> Result<Vec<String>> {
         match self {
-            Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
+            Self::Disk(folder) => regular_files(&Files::open(folder)?, "", MAX_LISTED_DEPTH),
             Self::Script(script) => virtual_paths(script, |_| true),
             Self::Embedded(skill) => Ok(embedded_files(skill, |_| true)),
         }
@@ -77,11 +77,14 @@ impl SkillFolder {
 
     fn files_to_depth(&self, subfolder: &str, depth: usize) -> Result<Vec<String>> {
         match self {
-            Self::Disk(folder) => regular_files(folder, subfolder, depth).or_else(|error| {
-                let is_missing =
-                    folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err();
-                if is_missing { Ok(Vec::new()) } else { Err(error) }
-            }),
+            Self::Disk(folder) => {
+                let files = Files::open(folder)?;
+                if !files.has(subfolder) {
+                    return Ok(Vec::new());
+                }
+                let listed = regular_files(&files, subfolder, depth);
+                listed.or_else(|error| if files.has(subfolder) { Err(error) } else { Ok(Vec::new()) })
+            }
             Self::Script(script) => virtual_paths(script, |path| is_below(path, subfolder)),
             Self::Embedded(skill) => Ok(embedded_files(skill, |path| is_below(path, subfolder))),
         }
@@ -112,8 +115,7 @@ fn embedded_files(skill: &EmbeddedSkill, is_wanted: impl Fn(&str) -> bool) -> Ve
     paths
 }
 
-fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>> {
-    let files = Files::open(folder)?;
+fn regular_files(files: &Files, start: &str, depth: usize) -> Result<Vec<String>> {
     let view = files.unrestricted().with_label("the skill");
     let cancel = CancelToken::default();
     let walk = WalkOptions { cancel: &cancel, filter: WalkFilter::SkipNothing, depth: Some(depth) };

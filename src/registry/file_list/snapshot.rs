@@ -72,11 +72,14 @@ impl FileListSnapshot {
                 EntryKind::Symlink => link(entry)?,
                 EntryKind::Other => return Err(undigestible(entry, "is neither a file nor a folder")),
                 EntryKind::File => {
-                    let stat = entry.stat().map_err(failed)?;
-                    let unchanged =
-                        earlier.and_then(|earlier| earlier.unchanged(&entry.path, &stat)).cloned();
+                    // Where all files are read, each has its stat from when it is opened.
+                    let known =
+                        earlier.map(|earlier| Ok::<_, io::Error>((earlier, entry.stat()?))).transpose();
+                    let unchanged = known.map_err(failed)?.and_then(|(earlier, stat)| {
+                        Some((earlier.unchanged(&entry.path, &stat)?.clone(), stat.stat))
+                    });
                     if let Some(unchanged) = unchanged {
-                        (unchanged, stat.stat)
+                        unchanged
                     } else {
                         buffer.resize(BUFFER, 0);
                         read_file(entry, &mut buffer, left, cancel)?

@@ -60,8 +60,7 @@ impl FilesView<'_> {
                     .and_then(|()| reservation.borrow_mut().grow(bytes))
                     .map_err(into_io_error)
             };
-            let read =
-                (self.files.backend.read_dir)(&self.files.dir, &name_encoding::decode(path), &mut count);
+            let read = self.files.backend.read_dir(&self.files.dir, &name_encoding::decode(path), &mut count);
             unsaved.add_to(path, read)
         })?;
         let mut listed: Vec<String> =

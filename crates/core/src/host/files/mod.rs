@@ -133,6 +133,11 @@ impl Files {
         (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
     }
 
+    /// Whether anything is at this path now, be it a link; whoever opens it finds out what.
+    pub fn has(&self, path: &str) -> bool {
+        (self.backend.exists)(&self.dir, &self::name_encoding::decode(path))
+    }
+
     /// The stat of the root, or of what an entry of it leads to.
     #[cfg(unix)]
     pub fn stat_entry(&self, name: Option<&str>) -> io::Result<rustix::fs::Stat> {

@@ -20,8 +20,9 @@ pub(super) struct OpenBackend {
     pub(super) open_file: fn(&Dir, &Path) -> io::Result<File>,
     /// Opens a directory.
     pub(super) open_dir: fn(&Dir, &Path) -> io::Result<Dir>,
-    /// The names in a directory, in the system's order. Each is counted first; an error of the count ends the listing.
-    pub(super) read_dir: fn(&Dir, &Path, &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>>,
+    /// Opens a directory, and lists the names in it, in the system's order. Each is counted first; an error of the count ends the
+    /// listing.
+    pub(super) list_dir: fn(&Dir, &Path, &mut NameCounter<'_>) -> io::Result<ListedDir>,
     /// Whether anything exists at a path. It may be replaced later, and symbolic links are not checked for.
     pub(super) exists: fn(&Dir, &Path) -> bool,
 }
@@ -29,11 +30,26 @@ pub(super) struct OpenBackend {
 /// Called with the length of each name before the name is stored.
 pub(super) type NameCounter<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
 
+/// An open directory, and the names in it.
+pub(super) type ListedDir = (Dir, Vec<NamedEntry>);
+
 /// A name in a directory and its kind.
 pub(super) type NamedEntry = (OsString, EntryKind);
 
 /// The backend for every system.
-pub(super) const PORTABLE: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
+pub(super) const PORTABLE: OpenBackend = OpenBackend { open_file, open_dir, list_dir, exists };
+
+impl OpenBackend {
+    /// The names in a directory, as `list_dir` lists them.
+    pub(super) fn read_dir(
+        &self,
+        root: &Dir,
+        path: &Path,
+        count: &mut NameCounter<'_>,
+    ) -> io::Result<Vec<NamedEntry>> {
+        Ok((self.list_dir)(root, path, count)?.1)
+    }
+}
 
 fn open_file(root: &Dir, path: &Path) -> io::Result<File> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
@@ -47,14 +63,14 @@ fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |here, part| here.open_dir_nofollow(part.as_os_str()))
 }
 
-fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
-    let mut found = Vec::new();
-    for_each_entry_portable(&open_dir(root, path)?, &mut |name, kind| {
+fn list_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<ListedDir> {
+    let (dir, mut found) = (open_dir(root, path)?, Vec::new());
+    for_each_entry_portable(&dir, &mut |name, kind| {
         count(name.len())?;
         found.push((name.to_owned(), kind));
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(found)
+    Ok((dir, found))
 }
 
 fn exists(root: &Dir, path: &Path) -> bool {

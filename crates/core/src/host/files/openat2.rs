@@ -1,20 +1,24 @@
 //! The open backend for Linux: `openat2` opens a path without following symbolic links, in one system call.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 
-use super::open::{NameCounter, NamedEntry, OpenBackend};
-use super::read_dir::for_each_entry;
+use super::open::{ListedDir, NameCounter, OpenBackend};
+use super::read_dir::entry_kind;
+
+/// Bytes of names that the system returns at a time: enough for most folders.
+const LISTING_BYTES: usize = 32 << 10;
 
 /// Needs `openat2`: Linux 5.6 or newer, and no filter that blocks it.
-pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
+pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, list_dir, exists };
 
 /// Whether `openat2` works here; old container runtimes return `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
@@ -30,15 +34,19 @@ fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     Ok(Dir::from_std_file(opened.into()))
 }
 
-fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
-    let mut dir = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
-    let mut found = Vec::new();
-    for_each_entry(&mut dir, &mut |name, kind| {
-        count(name.len())?;
-        found.push((name.to_owned(), kind));
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(found)
+fn list_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<ListedDir> {
+    let dir = Dir::from_std_file(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?.into());
+    let (mut buffer, mut found) = (Vec::with_capacity(LISTING_BYTES), Vec::new());
+    let mut listing = RawDir::new(&dir, buffer.spare_capacity_mut());
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        if let Some(kind) = entry_kind(&dir, entry.file_name(), entry.file_type())? {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            count(name.len())?;
+            found.push((name.to_owned(), kind));
+        }
+    }
+    Ok((dir, found))
 }
 
 fn exists(root: &Dir, path: &Path) -> bool {

@@ -248,7 +248,7 @@ impl Files {
     }
 
     fn find_secret_links(&self, count: &mut NameCounter<'_>) -> io::Result<Vec<ProtectedAlias>> {
-        let entries = match (self.backend.read_dir)(&self.dir, Path::new(""), count) {
+        let entries = match self.backend.read_dir(&self.dir, Path::new(""), count) {
             Err(error) if is_skill_error(&error) => return Err(error),
             entries => entries.unwrap_or_default(),
         };

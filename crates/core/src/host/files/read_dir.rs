@@ -31,30 +31,38 @@ pub fn for_each_entry_portable(dir: &cap_std::fs::Dir, each: &mut EachEntry<'_>)
 pub fn for_each_entry(dir: &mut rustix::fs::Dir, each: &mut EachEntry<'_>) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
 
-    use rustix::fs::{AtFlags, FileType, statat};
-
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let file_type = match entry.file_type() {
-            // Some file systems do not report the type.
-            FileType::Unknown => {
-                FileType::from_raw_mode(statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
-            }
-            known => known,
-        };
-        let kind = match file_type {
-            FileType::Directory => EntryKind::Dir,
-            FileType::RegularFile => EntryKind::File,
-            FileType::Symlink => EntryKind::Symlink,
-            _ => EntryKind::Other,
-        };
+        let Some(kind) = entry_kind(dir.fd()?, name, entry.file_type())? else { continue };
         if each(OsStr::from_bytes(name.to_bytes()), kind)?.is_break() {
             break;
         }
     }
     Ok(())
+}
+
+/// What an entry of an open directory is; `None` for the directory itself and the one above.
+#[cfg(unix)]
+pub(super) fn entry_kind(
+    dir: impl std::os::fd::AsFd,
+    name: &std::ffi::CStr,
+    reported: rustix::fs::FileType,
+) -> io::Result<Option<EntryKind>> {
+    use rustix::fs::{AtFlags, FileType, statat};
+
+    if matches!(name.to_bytes(), b"." | b"..") {
+        return Ok(None);
+    }
+    let file_type = match reported {
+        // Some file systems do not report the type.
+        FileType::Unknown => FileType::from_raw_mode(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode),
+        known => known,
+    };
+    Ok(Some(match file_type {
+        FileType::Directory => EntryKind::Dir,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Other,
+    }))
 }

@@ -59,8 +59,7 @@ impl Files {
                 left = left.checked_sub(1).ok_or_else(too_many)?;
                 Ok(())
             };
-            let dir = (self.backend.open_dir)(&self.dir, &place).map_err(failed)?;
-            let entries = (self.backend.read_dir)(&self.dir, &place, &mut count).map_err(failed)?;
+            let (dir, entries) = (self.backend.list_dir)(&self.dir, &place, &mut count).map_err(failed)?;
             for (name, kind) in entries {
                 let path = join_path(&folder, &name_encoding::encode(&name));
                 let entry = TreeEntry { files: self, dir: &dir, name, path, kind };
@@ -103,6 +102,19 @@ impl TreeEntry<'_> {
     }
 
     /// The regular file and its stat.
+    #[cfg(unix)]
+    pub fn open(&self) -> io::Result<(File, TreeStat)> {
+        use rustix::fs::{FileType, fstat};
+
+        let file = (self.files.backend.open_file)(self.dir, self.name.as_ref())?;
+        let stat = fstat(&file)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((file, TreeStat::new(&stat))),
+            _ => Err(not_regular_file()),
+        }
+    }
+
+    #[cfg(not(unix))]
     pub fn open(&self) -> io::Result<(File, TreeStat)> {
         let file = (self.files.backend.open_file)(self.dir, self.name.as_ref())?;
         if !file.metadata()?.is_file() {
@@ -123,11 +135,6 @@ impl TreeStat {
     #[allow(clippy::unnecessary_cast, reason = "the mode has another type on other systems")]
     fn new(stat: &rustix::fs::Stat) -> Self {
         Self { stat: FileStat::new(stat), mode: stat.st_mode as u32 }
-    }
-
-    #[cfg(unix)]
-    fn of_open(file: &File) -> io::Result<Self> {
-        Ok(Self::new(&rustix::fs::fstat(file)?))
     }
 
     /// Systems without modes of Unix have no executable files.

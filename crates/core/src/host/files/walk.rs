@@ -191,7 +191,7 @@ impl Walker<'_> {
             *weight += bytes;
             reservation.grow(bytes).map_err(into_io_error)
         };
-        let read = (files.backend.read_dir)(&files.dir, &name_encoding::decode(&folder.path), &mut count);
+        let read = files.backend.read_dir(&files.dir, &name_encoding::decode(&folder.path), &mut count);
         match self.unsaved.add_to(&folder.path, read) {
             Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
             Err(error) => {
