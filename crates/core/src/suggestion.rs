@@ -20,8 +20,13 @@ pub fn closest_few<K: AsRef<str>>(word: &str, known: impl IntoIterator<Item = K>
     let length = word.chars().count();
     let max_typos = (length / 3).clamp(1, 3).min(length.saturating_sub(1));
     let near = known.into_iter().filter(|known| known.as_ref().len() <= 4 * MAX_CHARS);
-    let near = near.map(|known| (strsim::osa_distance(&normalize(known.as_ref()), &word), known));
-    let mut near: Vec<(usize, K)> = near.filter(|(typos, _)| *typos <= max_typos).collect();
+    let typos = |known: K| {
+        let normal = normalize(known.as_ref());
+        // Each character more or less is an error, and most words need no comparison then.
+        let has_like_length = normal.chars().count().abs_diff(length) <= max_typos;
+        has_like_length.then(|| (strsim::osa_distance(&normal, &word), known))
+    };
+    let mut near: Vec<(usize, K)> = near.filter_map(typos).filter(|(typos, _)| *typos <= max_typos).collect();
     near.sort_by_key(|(typos, _)| *typos);
     near.into_iter().take(max).map(|(_, known)| known).collect()
 }

@@ -364,16 +364,15 @@ impl Journal {
     /// Whether a run with this context may take up what an earlier run recorded: it may make the same calls again, with all that
     /// they had. Whoever decides about permissions is asked again. `denied` where a permission is missing.
     pub fn check_access(&self, ctx: &SkillContext) -> Result<()> {
-        let mut checked: Vec<&CallAccess> = Vec::new();
+        let mut checked: HashSet<&CallAccess> = HashSet::new();
         for (part, (id, calls)) in &self.accesses {
             // A value that was not saved is not taken up either.
             if matches!(self.outcomes.get(part), Some(RecordedOutcome::Withheld) | None) {
                 continue;
             }
             for call in calls {
-                if !checked.contains(&call) {
+                if checked.insert(call) {
                     ctx.check_call(call).map_err(|error| access_error(ctx, id, &error))?;
-                    checked.push(call);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What the calls of a plan's step had when they were made. A value that they returned is only for runs that may make them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::run_id::RunId;
 
 /// What one call had: of a skill or of its tool, or of the plan's own skill where no skill is named.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallAccess {
     /// The qualified name of the called skill.
@@ -49,6 +49,7 @@ pub struct CallRecorder(Mutex<RecordedCalls>);
 struct RecordedCalls {
     /// Each with the run that made it. Calls that are equal are recorded once.
     calls: Vec<(RunId, CallAccess)>,
+    known_calls: HashSet<(RunId, CallAccess)>,
     secrets: Vec<(RunId, String, String)>,
 }
 
@@ -57,7 +58,7 @@ impl CallRecorder {
     pub(crate) fn add_call(&self, caller: RunId, call: CallAccess) {
         let mut recorded = self.lock();
         let call = (caller, call);
-        if !recorded.calls.contains(&call) {
+        if recorded.known_calls.insert(call.clone()) {
             recorded.calls.push(call);
         }
     }
@@ -83,6 +84,7 @@ impl CallRecorder {
         let (own, others) =
             std::mem::take(&mut recorded.calls).into_iter().partition(|(by, _)| *by == caller);
         recorded.calls = others;
+        recorded.known_calls.retain(|(by, _)| *by != caller);
         let own: Vec<(RunId, CallAccess)> = own;
         own.into_iter().map(|(_, call)| call).collect()
     }
