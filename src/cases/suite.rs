@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
 use crate::config::Configuration;
 use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
-use crate::registry::{Roots, Scope, Skill, SkillFolder, project_root};
+use crate::registry::{Registry, Roots, Scope, Skill, SkillFolder, project_root};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::temp_dirs::PrivateTempDir;
 use metier_core::host::untrusted::UntrustedDirs;
@@ -30,6 +30,8 @@ const MAX_PROJECT_BYTES: u64 = 16 << 20;
 /// Runs cases of skills in these roots.
 pub struct Suite {
     roots: Roots,
+    /// The skills in the roots, for the engines of all cases; discovered for the first one.
+    registry: OnceLock<Arc<Registry>>,
     granted_permissions: Vec<Permission>,
     helper: Option<PathBuf>,
     execution: ExecutionMode,
@@ -52,6 +54,7 @@ impl Suite {
     pub fn new(roots: Roots) -> Self {
         Self {
             roots,
+            registry: OnceLock::new(),
             granted_permissions: Vec::new(),
             helper: None,
             execution: ExecutionMode::default(),
@@ -177,7 +180,9 @@ impl Suite {
             Some(configuration) => engine.configuration(configuration.clone()),
             None => engine,
         };
-        let engine = engine.roots(self.roots.clone()).providers(fixture_providers(case, &calls)?);
+        let registry = self.registry.get_or_init(|| Arc::new(Registry::discover(&self.roots)));
+        let engine = engine.roots(self.roots.clone()).registry(registry.clone());
+        let engine = engine.providers(fixture_providers(case, &calls)?);
         let engine = match &self.helper {
             Some(program) => engine.helper(program),
             None => engine,
@@ -211,8 +216,6 @@ fn unavailable_reason(engine: &Engine, skill: &Skill, case: &Case, outcome: &Out
     let is_of_machine =
         |error: &&SkillError| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SandboxUnavailable);
     let error = outcome.result.as_ref().err().filter(is_of_machine)?;
-    let registry = engine.registry();
-    let skill = registry.find(&skill.qualified_name()).ok()?;
     let availability = match &case.definition.script {
         Some(script) => engine.script_availability(skill, script),
         None => engine.availability(skill),

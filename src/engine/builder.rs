@@ -18,9 +18,9 @@ use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
-use crate::registry::Roots;
+use crate::registry::{Registry, Roots};
 use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
-use crate::trust::TrustStore;
+use crate::trust::{LockFileCache, TrustStore};
 use metier_core::error::Result;
 use metier_core::executor::{RuntimeId, Script, SkillExecutor};
 use metier_core::host::HostLookup;
@@ -58,6 +58,7 @@ pub struct EngineBuilder {
     project: PathBuf,
     folders: Vec<PathBuf>,
     roots: Option<Roots>,
+    registry: Option<Arc<Registry>>,
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
@@ -95,6 +96,7 @@ impl EngineBuilder {
             project,
             folders: Vec::new(),
             roots: None,
+            registry: None,
             limits: Limits::default(),
             sandbox_mode: SandboxMode::default(),
             execution_mode: ExecutionMode::default(),
@@ -132,6 +134,12 @@ impl EngineBuilder {
     /// those of each folder with [`Roots::with_project`].
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
+        self
+    }
+
+    /// The skills in the roots, which were discovered already. Those that were edited since are read again when they are used.
+    pub(crate) fn registry(mut self, registry: Arc<Registry>) -> Self {
+        self.registry = Some(registry);
         self
     }
 
@@ -410,7 +418,7 @@ impl EngineBuilder {
             let providers = approval_memory.for_providers(providers);
             EngineInner {
                 approval_memory,
-                skills: CurrentSkills::discover(roots, paths.clone()),
+                skills: CurrentSkills::new(roots, self.registry, paths.clone()),
                 runtimes,
                 limits: self.limits,
                 sandbox_mode: self.sandbox_mode,
@@ -436,6 +444,7 @@ impl EngineBuilder {
                 trust: self.trust,
                 state: self.state,
                 packages: self.packages,
+                lock_files: LockFileCache::default(),
                 digests: SkillDigests::default(),
                 results: self.caches_results.then(ResultCache::default),
                 folders,

@@ -189,12 +189,16 @@ fn skill_identity(skill: &Skill) -> String {
 
 impl SkillSet {
     fn skill_by_identity(&self, identity: &str) -> Option<&Skill> {
-        self.registry.skills().iter().find(|skill| skill_identity(skill) == identity)
+        let is_meant = |skill: &&Skill| skill_identity(skill) == identity;
+        let has_other_identity =
+            |skill: &&Skill| skill.folder().disk_path().is_none_or(|path| path.to_str().is_none());
+        let others = || self.registry.skills().iter().filter(has_other_identity).find(is_meant);
+        self.registry.skill_at(Path::new(identity)).filter(is_meant).or_else(others)
     }
 
     /// The name by which the caller finds the skill that `by` calls `name`.
     fn name_seen_by_caller(&self, by: &Skill, name: &str, caller: Option<&str>) -> Option<String> {
-        let meant = self.registry.find_for_caller(by, name).ok()?;
+        let meant = self.registry.find_any_for_caller(by, name)?;
         name_for_caller(meant, name, |name| self.registry.find_for_run(caller, None, name))
     }
 }
@@ -203,8 +207,10 @@ impl EngineInner {
     /// The skill whose folder is at that path, or was unpacked to it.
     fn skill_at_path(&self, folder: Option<&Path>) -> Option<Skill> {
         let (folder, set) = (folder?, self.skills.set());
-        let mut skills = set.registry.skills().iter();
-        skills.find(|skill| self.unpacked_skills.is_located_at(skill.folder(), folder)).cloned()
+        let is_meant = |skill: &&Skill| self.unpacked_skills.is_located_at(skill.folder(), folder);
+        let is_unpacked = |skill: &&Skill| !matches!(skill.folder(), SkillFolder::Disk(_));
+        let unpacked = || set.registry.skills().iter().filter(is_unpacked).find(is_meant);
+        set.registry.skill_at(folder).filter(is_meant).or_else(unpacked).cloned()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::engine::activation::{ambiguous_aliases, tool_aliases};
 use crate::engine::script_selection::ScriptChoice;
-use crate::registry::{Problem, Registry, Scope};
+use crate::registry::{Problem, Registry, Scope, Skill};
 use crate::runtimes::{self, Runtime};
 use crate::trust::TrustStore;
 use metier_core::error::Hint;
@@ -220,8 +220,10 @@ impl EngineInner {
         let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(registry.problems().iter().filter_map(registry_finding));
-        findings.extend(self.unavailable_skill_findings(&registry));
-        findings.extend(self.unavailable_tool_findings(&registry));
+        let skills: Vec<&Skill> = registry.visible().collect();
+        let availabilities = self.availabilities(&skills);
+        findings.extend(Self::unavailable_skill_findings(&skills, &availabilities));
+        findings.extend(self.unavailable_tool_findings(&skills, &availabilities));
         findings.extend(ambiguous_alias_findings(&registry));
         findings.extend(self.trust_store_findings());
         findings
@@ -252,9 +254,8 @@ impl EngineInner {
 
     /// The skills that load and cannot run, with the reason. One without a script holds instructions only, and one whose
     /// contract does not load is already among the problems of discovery.
-    fn unavailable_skill_findings(&self, registry: &Registry) -> Vec<Finding> {
-        let skills: Vec<&crate::registry::Skill> = registry.visible().collect();
-        let finding = |(skill, availability): (&crate::registry::Skill, Availability)| {
+    fn unavailable_skill_findings(skills: &[&Skill], availabilities: &[Availability]) -> Vec<Finding> {
+        let finding = |(skill, availability): (&&Skill, &Availability)| {
             let reason = availability.cannot_run()?.clone();
             let is_reported = skill.contract_diagnostics().iter().any(|diagnostic| diagnostic.blocks);
             (!is_reported).then(|| {
@@ -264,18 +265,17 @@ impl EngineInner {
                     .with_hint(reason.help().map_or(Some(Hint::Validate), |_| reason.hint().cloned()))
             })
         };
-        let availabilities = self.availabilities(&skills);
-        let of_packages = Self::package_findings(&skills, &availabilities);
-        skills.into_iter().zip(availabilities).filter_map(finding).chain(of_packages).collect()
+        let of_packages = Self::package_findings(skills, availabilities);
+        skills.iter().zip(availabilities).filter_map(finding).chain(of_packages).collect()
     }
 
     /// The skills whose packages are not prepared, or cannot be. They may find them elsewhere, so nothing is wrong yet.
-    fn package_findings(skills: &[&crate::registry::Skill], answers: &[Availability]) -> Vec<Finding> {
+    fn package_findings(skills: &[&Skill], answers: &[Availability]) -> Vec<Finding> {
         let is_worth_knowing = |found: &&Requirement| {
             found.kind == RequirementKind::Packages
                 && matches!(found.state, RequirementState::Preparable | RequirementState::Missing)
         };
-        let findings = |(skill, answer): (&&crate::registry::Skill, &Availability)| {
+        let findings = |(skill, answer): (&&Skill, &Availability)| {
             let name = skill.qualified_name();
             let finding = |found: &Requirement| {
                 let message = format!("{name}: {}", found.reason.as_deref().unwrap_or_default());
@@ -290,8 +290,8 @@ impl EngineInner {
     }
 
     /// The tools that cannot be called though their skills could run, with the reason. One that is only declared has none to be mended.
-    fn unavailable_tool_findings(&self, registry: &Registry) -> Vec<Finding> {
-        let finding = |skill: &crate::registry::Skill, tool: &ProvidedTool| {
+    fn unavailable_tool_findings(&self, skills: &[&Skill], availabilities: &[Availability]) -> Vec<Finding> {
+        let finding = |skill: &Skill, tool: &ProvidedTool| {
             let reason = self.availability(skill, ScriptChoice::Tool(&tool.name)).reason?;
             let message =
                 format!("the tool {} of {} cannot be called: {reason}", tool.name, skill.qualified_name());
@@ -302,11 +302,11 @@ impl EngineInner {
             )
         };
         let mut findings = Vec::new();
-        for skill in registry.visible() {
+        for (skill, availability) in skills.iter().zip(availabilities) {
             let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
             let callable = tools.iter().filter(|tool| tool.handler.is_some());
             // What keeps the whole skill from running is reported once.
-            if tools.is_empty() || self.availability(skill, ScriptChoice::Main).cannot_run().is_some() {
+            if tools.is_empty() || availability.cannot_run().is_some() {
                 continue;
             }
             findings.extend(callable.filter_map(|tool| finding(skill, tool)));
@@ -331,8 +331,7 @@ impl EngineInner {
 
     fn root_reports(&self, registry: &Registry) -> Vec<RootReport> {
         let skills = |scope, label: &str| {
-            let in_root =
-                |skill: &&crate::registry::Skill| skill.scope() == scope && skill.root_label() == label;
+            let in_root = |skill: &&Skill| skill.scope() == scope && skill.root_label() == label;
             registry.skills().iter().filter(in_root).count()
         };
         let problems = |place: &Path| {
@@ -368,7 +367,7 @@ fn ambiguous_alias_findings(registry: &Registry) -> impl Iterator<Item = Finding
 }
 
 fn shadowed_skills(registry: &Registry) -> Vec<ShadowedSkill> {
-    let shadowed = |skill: &crate::registry::Skill| {
+    let shadowed = |skill: &Skill| {
         let by = skill.shadowed_by()?.to_owned();
         Some(ShadowedSkill { skill: skill.qualified_name(), by })
     };

@@ -185,6 +185,7 @@ struct EngineInner {
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
+    lock_files: crate::trust::LockFileCache,
     state: Option<StateStore>,
     packages: Option<PackageStore>,
     digests: self::skill_digests::SkillDigests,

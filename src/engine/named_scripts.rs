@@ -3,7 +3,7 @@
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::requested_permissions::{declared_permissions, narrowed_permissions};
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
-use crate::registry::Skill;
+use crate::registry::{Skill, parallel_map};
 use crate::runtimes;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, RequestedPermissions};
@@ -24,6 +24,12 @@ impl Engine {
     pub fn named_scripts(&self, skill: &Skill) -> Vec<NamedScript> {
         let selected = self.0.listed_scripts(skill).into_iter();
         selected.map(|script| NamedScript { path: script.path, runtime: script.runtime }).collect()
+    }
+
+    /// The same for several skills, in their order.
+    #[doc(hidden)]
+    pub fn named_scripts_of_each(&self, skills: &[&Skill]) -> Vec<Vec<NamedScript>> {
+        parallel_map(skills, |skill| self.named_scripts(skill))
     }
 
     /// Whether the skill has no main script, and several that a caller can name: it runs what the caller names.

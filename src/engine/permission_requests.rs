@@ -157,7 +157,7 @@ impl EngineInner {
         }
         let planned = plans.iter().flat_map(Plan::skills).map(str::to_owned).chain(of_tools);
         for name in planned.chain(callable_skill_names(&listed)) {
-            if let Ok(called) = registry.find_for_caller(skill, &name) {
+            if let Some(called) = registry.find_any_for_caller(skill, &name) {
                 // Who calls a skill names none of its scripts.
                 let main = self.selected_script(called, ScriptChoice::Main).ok();
                 let scripts: Vec<SelectedScript> =

@@ -1,7 +1,7 @@
 //! What was read of the files of skills, so that nothing is read again that did not change.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::registry::drop_in::virtual_files;
@@ -11,16 +11,26 @@ use metier_core::host::Files;
 use metier_core::policy::{CancelToken, SkillDigest};
 use metier_packages::PackageRequest;
 
-/// Folders of which lists are kept; beyond that all are read anew.
-const MAX_FOLDERS: usize = 1_000;
+/// Folders of which something is kept, as many as discovery finds in one root; beyond that all are read anew.
+const MAX_FOLDERS: usize = 50_000;
+/// Files in all lists that are kept.
+const MAX_FILES: usize = 500_000;
 
 /// What was read of the skills of an engine.
 #[derive(Default)]
 pub(super) struct SkillDigests {
-    lists: Mutex<HashMap<PathBuf, Arc<ReadFolder>>>,
+    lists: Mutex<KnownLists>,
     embedded: Mutex<HashMap<usize, Arc<FileList>>>,
     callees: Mutex<HashMap<PathBuf, Arc<NamedCallees>>>,
     packages: Mutex<HashMap<PathBuf, Arc<NamedPackages>>>,
+}
+
+/// The lists of files by the folders of the skills.
+#[derive(Default)]
+struct KnownLists {
+    folders: HashMap<PathBuf, Arc<ReadFolder>>,
+    /// The files of all.
+    files: usize,
 }
 
 struct ReadFolder {
@@ -80,11 +90,11 @@ impl SkillDigests {
         };
         let state = skill.contract().map_or(&[][..], |contract| &contract.state);
         let lists = || self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier = lists().get(path).filter(|read| read.state == state).cloned();
+        let earlier = lists().folders.get(path).filter(|read| read.state == state).cloned();
         let earlier = earlier.as_ref().map(|read| &read.snapshot);
         let snapshot = FileListSnapshot::read(&Files::open(path)?, state, earlier, cancel)?;
         let list = snapshot.list().clone();
-        insert(&mut lists(), path.clone(), Arc::new(ReadFolder { state: state.to_vec(), snapshot }));
+        lists().insert(path, ReadFolder { state: state.to_vec(), snapshot });
         Ok(list)
     }
 
@@ -109,6 +119,23 @@ impl SkillDigests {
             Arc::new(NamedCallees { files, generation, names: names.clone() }),
         );
         names
+    }
+}
+
+impl KnownLists {
+    fn insert(&mut self, path: &Path, read: ReadFolder) {
+        self.files -= self.folders.remove(path).map_or(0, |earlier| earlier.file_count());
+        if self.folders.len() >= MAX_FOLDERS || self.files + read.file_count() > MAX_FILES {
+            *self = Self::default();
+        }
+        self.files += read.file_count();
+        self.folders.insert(path.to_owned(), Arc::new(read));
+    }
+}
+
+impl ReadFolder {
+    fn file_count(&self) -> usize {
+        self.snapshot.list().files().len()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::requested_permissions::{callable_skill_names, declared_permis
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::tool_plans;
-use crate::registry::{FileList, Skill};
+use crate::registry::{FileList, ListedFile, Skill};
 use crate::trust::{CalleeFiles, SkillFiles};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
@@ -66,7 +66,7 @@ impl EngineInner {
         seen.insert(skill.path());
         for name in names.iter() {
             // A name that means no skill calls none, until a skill of that name is there and is not among these.
-            let Ok(callee) = set.registry.find_for_caller(skill, name) else { continue };
+            let Some(callee) = set.registry.find_any_for_caller(skill, name) else { continue };
             if !seen.insert(callee.path()) {
                 continue;
             }
@@ -86,6 +86,9 @@ impl EngineInner {
 
     /// Those of all scripts that a run may select.
     fn read_callee_names(&self, skill: &Skill, files: &FileList) -> Vec<String> {
+        if self.names_no_callee(skill, files) {
+            return Vec::new();
+        }
         let selected = self.selected_script(skill, ScriptChoice::Main).ok();
         let runtime = selected.as_ref().map_or(RuntimeId::TOOL_SEQUENCE, |script| script.runtime);
         let contract = skill.contract();
@@ -105,10 +108,7 @@ impl EngineInner {
             selected.into_iter().chain(entrypoints).chain(tool_plans(&self.runtimes, skill)).chain(by_path);
         let plans: Vec<Plan> =
             scripts.filter_map(|script| load_plan(skill, &script).ok().flatten()).collect();
-        let permitted = match declared_permissions(skill, runtime) {
-            RequestedPermissions::Listed(listed) => callable_skill_names(&listed),
-            RequestedPermissions::All => Vec::new(),
-        };
+        let permitted = permitted_callee_names(skill, runtime);
         let needed = skill.contract().map_or(&[][..], |contract| &contract.dependencies.skills);
         let needed = needed.iter().map(|needed| needed.name.clone());
         let planned = plans.iter().flat_map(Plan::callee_names);
@@ -118,5 +118,23 @@ impl EngineInner {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Whether nothing can call a skill by name, whatever script is selected: in a skill without a contract and a plan, whose text lists
+    /// none.
+    fn names_no_callee(&self, skill: &Skill, files: &FileList) -> bool {
+        let is_plan = |file: &ListedFile| self.runtimes.for_path(&file.path) == RuntimeId::TOOL_SEQUENCE;
+        skill.contract_file().is_none()
+            && skill.manifest().runtime.is_none()
+            && !files.files().iter().any(is_plan)
+            && permitted_callee_names(skill, RuntimeId::TOOL_SEQUENCE).is_empty()
+    }
+}
+
+/// The names of the skills that a script of this runtime may call by its permissions; of a plan's, all that the skill lists.
+fn permitted_callee_names(skill: &Skill, runtime: RuntimeId) -> Vec<String> {
+    match declared_permissions(skill, runtime) {
+        RequestedPermissions::Listed(listed) => callable_skill_names(&listed),
+        RequestedPermissions::All => Vec::new(),
     }
 }

@@ -1,7 +1,8 @@
 //! The skills of an engine as they are on disk: discovered when it is built and by [`Engine::reload`](super::Engine::reload),
 //! and read again one by one when a run finds that they were edited.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -33,8 +34,10 @@ pub(super) struct CurrentSkills {
 }
 
 impl CurrentSkills {
-    pub(super) fn discover(roots: Roots, folders: Vec<PathBuf>) -> Self {
-        let set = SkillSet::new(Registry::discover(&roots), &roots, &folders, 0);
+    /// Those in these roots; `registry` where they were discovered already.
+    pub(super) fn new(roots: Roots, registry: Option<Arc<Registry>>, folders: Vec<PathBuf>) -> Self {
+        let registry = registry.unwrap_or_else(|| Arc::new(Registry::discover(&roots)));
+        let set = SkillSet::new(registry, &roots, &folders, 0);
         Self { roots, folders, current: RwLock::new(Arc::new(set)), replacement: Mutex::default() }
     }
 
@@ -79,7 +82,7 @@ impl CurrentSkills {
     /// The skill as it is on disk now: the one in the same folder.
     pub(super) fn current_version(&self, skill: &Skill) -> Result<(Arc<SkillSet>, Skill)> {
         self.find_current(skill.name(), |registry| {
-            let found = registry.skills().iter().find(|known| known.folder() == skill.folder());
+            let found = registry.skill_with_folder(skill.folder());
             // Where it does not load any more, the lookup says why.
             found.map_or_else(|| registry.find(&skill.qualified_name()), Ok)
         })
@@ -99,25 +102,28 @@ impl CurrentSkills {
         let changed = changed.and_then(|skill| skill.folder().disk_path());
         match changed.or_else(|| set.registry.changed_unloaded(name)) {
             Some(folder) => {
-                self.refresh(set, folder);
+                self.refresh(set, &HashSet::from([folder.to_owned()]));
                 true
             }
             None => false,
         }
     }
 
-    /// Reads the skill in that folder again, unless somebody replaced this set already.
-    fn refresh(&self, set: &SkillSet, folder: &Path) {
+    /// Reads the skills in these folders again, unless somebody replaced this set already.
+    pub(super) fn refresh(&self, set: &SkillSet, folders: &HashSet<PathBuf>) {
         let _replacing = self.replacement.lock().unwrap_or_else(PoisonError::into_inner);
         if self.set().generation == set.generation {
-            tracing::debug!(folder = %folder.display(), "read the skill again because its files changed");
-            self.replace(set.registry.refreshed(folder));
+            for folder in folders {
+                tracing::debug!(folder = %folder.display(), "read the skill again because its files changed");
+            }
+            self.replace(set.registry.refreshed(folders));
         }
     }
 
     fn replace(&self, registry: Registry) {
         let generation = self.set().generation + 1;
-        let set = Arc::new(SkillSet::new(registry, &self.roots, &self.folders, generation));
+        let set = SkillSet::new(Arc::new(registry), &self.roots, &self.folders, generation);
+        let set = Arc::new(set);
         let old = std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), set);
         drop(old);
     }
@@ -126,17 +132,20 @@ impl CurrentSkills {
 impl SkillSet {
     pub(super) fn skill_by_qualified_name(&self, qualified: Option<&str>) -> Option<&Skill> {
         let qualified = qualified?;
-        self.registry.skills().iter().find(|skill| skill.qualified_name() == qualified)
+        // To write the names of all takes long.
+        let unversioned = qualified.rsplit_once('@')?.0;
+        let mut named = self.registry.skills().iter().filter(|skill| unversioned.ends_with(skill.name()));
+        named.find(|skill| skill.qualified_name() == qualified)
     }
 
-    fn new(registry: Registry, roots: &Roots, folders: &[PathBuf], generation: u64) -> Self {
+    fn new(registry: Arc<Registry>, roots: &Roots, folders: &[PathBuf], generation: u64) -> Self {
         let protected = |folder: &PathBuf| {
             let mut protected = roots.protected_paths(folder);
             protected.extend(registry.linked_folders(folder));
             protected
         };
         let protected_folders = folders.iter().map(protected).collect();
-        let registry = Arc::new(registry.with_folders(roots, folders));
+        let registry = registry.with_folders(roots, folders);
         Self { registry, protected_folders, generation }
     }
 }

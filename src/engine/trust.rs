@@ -12,8 +12,10 @@ use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
 use crate::engine::run_target::RunTarget;
 use crate::engine::skill_set::SkillSet;
-use crate::registry::{Catalog, FileDifference, FileList, Registry, Scope, Skill, printable_name};
-use crate::trust::{LockFile, ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
+use crate::registry::{
+    Catalog, FileDifference, FileList, Registry, Scope, Skill, parallel_map, printable_name,
+};
+use crate::trust::{ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::SkillContext;
 use metier_core::host::canonical_folder::canonical_folder;
@@ -79,6 +81,8 @@ struct TrustFacts<'a> {
     read: Box<dyn Fn() -> Result<SkillFiles> + 'a>,
     files: OnceCell<Result<SkillFiles>>,
     records: OnceCell<Result<Arc<TrustRecords>>>,
+    /// Whether the files of a skill that nobody has trusted are read too, to know whether it could be.
+    reads_unrecorded: bool,
 }
 
 /// What the callees of a run inherit.
@@ -113,11 +117,43 @@ impl Engine {
         state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) })
     }
 
+    /// The same for several skills, in their order. Of a skill that nobody has trusted no file is read, so nothing says whether it
+    /// could be trusted.
+    #[doc(hidden)]
+    pub fn trust_states(&self, skills: &[&Skill]) -> Vec<TrustState> {
+        let Some(store) = &self.0.trust else {
+            return vec![TrustState::Trusted { by: TrustReason::Location }; skills.len()];
+        };
+        let (set, records) = (self.0.skills.set(), store.records());
+        parallel_map(skills, |skill| {
+            let as_read = self.0.trust_as_read((store, &records), &set, skill);
+            as_read.unwrap_or_else(|| self.trust_state(skill))
+        })
+    }
+
+    /// Whether a skill is trusted by the records of now, and was read from files as they are: then a model may see what was read.
+    pub(crate) fn trusts_as_read(&self) -> impl Fn(&Skill) -> bool + Sync {
+        let store = self.0.trust.as_ref().map(|store| (store, store.records(), self.0.skills.set()));
+        move |skill| match &store {
+            None => skill.is_current(None),
+            Some((store, records, set)) => {
+                let state = self.0.trust_as_read((store, records), set, skill);
+                state.is_some_and(|state| state.is_trusted())
+            }
+        }
+    }
+
     /// The files of a skill and of the skills that it calls, with their digest: what is shown to a person who decides, and what is
     /// recorded afterwards. `invalid-skill` for a skill that has no digest.
     pub fn skill_files(&self, skill: &Skill) -> Result<SkillFiles> {
         let (set, skill) = self.0.skills.current_version(skill)?;
         self.0.skill_files(&set, &skill, &CancelToken::new())
+    }
+
+    /// The same for several skills, in their order.
+    #[doc(hidden)]
+    pub fn skill_files_of_each(&self, skills: &[&Skill]) -> Vec<Result<SkillFiles>> {
+        parallel_map(skills, |skill| self.skill_files(skill))
     }
 
     /// The files of a skill that is trusted: trust and files are those of one moment. `untrusted` for every other skill.
@@ -166,7 +202,7 @@ impl Engine {
             return registry.catalog();
         }
         // What is on disk is judged, so only a skill that was read from it is shown.
-        registry.catalog_of(|skill| self.trust_state(skill).is_trusted() && skill.is_current(None))
+        registry.catalog_of(self.trusts_as_read())
     }
 }
 
@@ -374,6 +410,26 @@ impl EngineInner {
         Ok(Some(list))
     }
 
+    /// Whether a skill is trusted by these records; `None` if it was read from other files than there are now.
+    fn trust_as_read(
+        &self,
+        (store, records): (&TrustStore, &Result<Arc<TrustRecords>>),
+        set: &SkillSet,
+        skill: &Skill,
+    ) -> Option<TrustState> {
+        set.registry.skill_with_folder(skill.folder()).filter(|known| known.is_same_as_read(skill))?;
+        let token = CancelToken::new();
+        let facts = TrustFacts {
+            records: OnceCell::from(records.clone()),
+            reads_unrecorded: false,
+            ..TrustFacts::new(|| self.skill_files(set, skill, &token))
+        };
+        let state = self.trust_state(store, set, skill, &facts);
+        let state = state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) });
+        // Afterwards: nothing else was there while its files were compared with the records.
+        skill.is_current(None).then_some(state)
+    }
+
     /// Whether a skill with these files is trusted, and locked where the configuration demands it. Fails where the store is not
     /// used.
     fn trust_state(
@@ -388,7 +444,7 @@ impl EngineInner {
             return Ok(state);
         }
         let locked = facts.files().map_err(Clone::clone).and_then(|files| {
-            LockFile::require_in(self.project_of_skill(set, skill))?.require(files).map(drop)
+            self.lock_files.require_in(self.project_of_skill(set, skill))?.require(files).map(drop)
         });
         Ok(match locked {
             Ok(()) => state,
@@ -422,12 +478,16 @@ impl EngineInner {
         if records.folders.iter().any(|trusted| contains(&trusted.folder)) {
             return by(TrustReason::Folder);
         }
+        let project = ProjectIdentity::from_canonical(self.project_of_skill(set, skill))?;
+        let is_recorded = |folder: String| records.skill(&project, &folder).is_some();
+        if !facts.reads_unrecorded && !self.folder_in_project(set, skill).is_some_and(is_recorded) {
+            return Ok(TrustState::Untrusted { reason: None });
+        }
         let files = match facts.files() {
             Ok(files) => files,
             Err(error) => return Ok(TrustState::Untrusted { reason: Some(error.to_string()) }),
         };
         let Some(folder) = &files.folder else { return Ok(TrustState::Untrusted { reason: None }) };
-        let project = ProjectIdentity::from_canonical(self.project_of_skill(set, skill))?;
         let known = records.skill(&project, folder);
         Ok(match known.filter(|known| known.skill == files.qualified_name) {
             None => TrustState::Untrusted { reason: None },
@@ -511,7 +571,12 @@ impl EngineInner {
 
 impl<'a> TrustFacts<'a> {
     fn new(read: impl Fn() -> Result<SkillFiles> + 'a) -> Self {
-        Self { read: Box::new(read), files: OnceCell::new(), records: OnceCell::new() }
+        Self {
+            read: Box::new(read),
+            files: OnceCell::new(),
+            records: OnceCell::new(),
+            reads_unrecorded: true,
+        }
     }
 
     fn files(&self) -> Result<&SkillFiles, &SkillError> {

@@ -1,5 +1,7 @@
 //! A skill that does not load, recorded so that a lookup can report why.
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use metier_core::error::{ErrorKind, Location, SkillError};
@@ -8,20 +10,28 @@ use metier_skill::{Diagnostic, Severity};
 /// A `SKILL.md` without a manifest. The folder's name is the only name it has.
 #[derive(Clone, Debug)]
 pub(super) struct BrokenSkill {
+    /// The name of its folder.
+    pub(super) name: String,
     pub(super) address: SkillAddress,
     pub(super) problem: Problem,
 }
 
 impl BrokenSkill {
+    pub(super) fn new(address: SkillAddress, problem: Problem) -> Self {
+        let name = address.folder_name().nfkc().collect();
+        Self { name, address, problem }
+    }
+
     /// A skill that was read but cannot be loaded.
     pub(super) fn from_diagnostics(address: SkillAddress, diagnostics: Vec<Diagnostic>) -> Self {
-        Self { problem: Problem::not_loaded(address.path(), diagnostics), address }
+        let problem = Problem::not_loaded(address.path(), diagnostics);
+        Self::new(address, problem)
     }
 
     /// A skill whose file could not be read.
     pub(super) fn from_read_error(address: SkillAddress, error: &SkillError) -> Self {
         let problem = Problem::skipped_entry(address.path(), Severity::Error, error.message());
-        Self { address, problem }
+        Self::new(address, problem)
     }
 
     /// The error for a lookup by that name.

@@ -1,5 +1,8 @@
 //! Finds the skill that a name refers to.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use semver::{Version, VersionReq};
 use unicode_normalization::UnicodeNormalization;
 
@@ -15,6 +18,8 @@ use metier_skill::parse_version_range;
 
 /// Maximum number of names that an error lists.
 const MAX_LISTED_NAMES: usize = 8;
+/// Colons of a name up to which its parts are looked up one by one, instead of the names of all skills in it.
+const MAX_COLONS: usize = 16;
 /// Characters of a name that an error repeats.
 const MAX_NAME_CHARS: usize = 100;
 
@@ -111,52 +116,62 @@ impl<'a> Lookup<'a, '_> {
         versioned.and_then(|versioned| self.find_in_range(&versioned)).or_else(|| self.find_plain(name))
     }
 
+    /// The skill that the name refers to, for who does not report why there is none: the names that an error suggests are
+    /// compared with those of all skills.
+    pub(super) fn find_if_any(self, name: &str) -> Option<&'a Skill> {
+        self.find_loaded(&name.trim().nfkc().collect::<String>()).ok()?
+    }
+
+    /// Whether the name refers to a skill that does not load.
+    pub(super) fn is_broken(self, name: &str) -> bool {
+        let name = &name.trim().nfkc().collect::<String>();
+        self.find_broken(name).is_some() && self.find_loaded(name).is_ok_and(|loaded| loaded.is_none())
+    }
+
     fn find_outside_other_folders(self, name: &str) -> Result<&'a Skill> {
         let name = &name.trim().nfkc().collect::<String>();
-        if name.contains([':', '@'])
-            && let Some(skill) = self.find_qualified(name)?
-        {
-            return Ok(skill);
-        }
-        let versioned = VersionedName::parse(name);
-        if let Some(skill) = versioned.as_ref().and_then(|versioned| self.find_in_range(versioned)) {
-            return Ok(skill);
-        }
-        if let Some(skill) = self.find_plain(name) {
+        if let Some(skill) = self.find_loaded(name)? {
             return Ok(skill);
         }
         if let Some(broken) = self.find_broken(name) {
             return Err(broken.error(&printable_name(name)));
         }
-        Err(versioned
+        Err(VersionedName::parse(name)
             .and_then(|name| self.no_such_version_error(&name))
             .unwrap_or_else(|| self.unknown_skill_error(name)))
+    }
+
+    /// The skill that the name refers to; an error where several fit it equally.
+    fn find_loaded(self, name: &str) -> Result<Option<&'a Skill>> {
+        if name.contains([':', '@'])
+            && let Some(skill) = self.find_qualified(name)?
+        {
+            return Ok(Some(skill));
+        }
+        let versioned = VersionedName::parse(name);
+        let in_range = versioned.as_ref().and_then(|versioned| self.find_in_range(versioned));
+        Ok(in_range.or_else(|| self.find_plain(name)))
     }
 
     /// The skill that does not load whose folder has that name.
     pub(super) fn find_broken(self, name: &str) -> Option<&'a BrokenSkill> {
         let mut broken = self.broken.iter().filter(|broken| self.includes(&broken.address));
         broken.find(|broken| {
-            let directory = broken.address.folder_name().nfkc().collect::<String>();
-            qualifier(name, &directory, "").is_some_and(|at| self.is_at(&broken.address, at))
+            qualifier(name, &broken.name, "").is_some_and(|at| self.is_at(&broken.address, at))
         })
     }
 
     /// The nearest skill of that name.
     fn find_plain(self, name: &str) -> Option<&'a Skill> {
-        let first = self.skills.partition_point(|skill| skill.name() < name);
-        let named = self.skills[first..].iter().take_while(|skill| skill.name() == name);
-        named.into_iter().find(|skill| self.includes(skill.address()) && self.is_accepted(skill))
+        let mut named = self.skills[self.positions_of(name)].iter();
+        named.find(|skill| self.includes(skill.address()) && self.is_accepted(skill))
     }
 
     fn find_qualified(self, name: &str) -> Result<Option<&'a Skill>> {
-        // Most skills are not meant, and to write their versions takes the longest.
         let unversioned = name.rsplit_once('@').map_or(name, |(unversioned, _)| unversioned);
-        let is_named = |skill: &&Skill| name.ends_with(skill.name()) || unversioned.ends_with(skill.name());
         let fitting: Vec<&Skill> = self
-            .skills
-            .iter()
-            .filter(is_named)
+            .skills_at_end_of([name, unversioned])
+            .into_iter()
             .filter(|skill| self.matches(skill, name) && self.has_qualified_name(skill, name))
             .collect();
         if let Some(exact) = fitting.iter().find(|skill| skill.qualified_name() == name) {
@@ -185,9 +200,32 @@ impl<'a> Lookup<'a, '_> {
 
     /// The skills of that name in any version, nearest first.
     fn skills_with_name(self, name: &VersionedName<'_>) -> impl Iterator<Item = &'a Skill> {
-        self.skills.iter().filter(move |skill| self.matches(skill, name.unversioned)).filter(move |skill| {
-            qualifier(name.unversioned, skill.name(), "").is_some_and(|at| self.is_at(skill.address(), at))
+        let unversioned = name.unversioned;
+        let without_sign = unversioned.strip_suffix('@').unwrap_or(unversioned);
+        let named = self.skills_at_end_of([unversioned, without_sign]).into_iter();
+        named.filter(move |skill| self.matches(skill, unversioned)).filter(move |skill| {
+            qualifier(unversioned, skill.name(), "").is_some_and(|at| self.is_at(skill.address(), at))
         })
+    }
+
+    /// The skills whose plain name is one of these texts, or what follows a colon in one, in their order.
+    fn skills_at_end_of(self, texts: [&str; 2]) -> Vec<&'a Skill> {
+        if texts[0].matches(':').count() > MAX_COLONS {
+            let is_at_end = |skill: &&Skill| texts.iter().any(|text| text.ends_with(skill.name()));
+            return self.skills.iter().filter(is_at_end).collect();
+        }
+        let ends = texts.into_iter().flat_map(|text| {
+            std::iter::once(text).chain(text.match_indices(':').map(move |(at, _)| &text[at + 1..]))
+        });
+        let positions: BTreeSet<usize> = ends.flat_map(|name| self.positions_of(name)).collect();
+        positions.into_iter().filter_map(|position| self.skills.get(position)).collect()
+    }
+
+    /// Where the skills with that plain name are.
+    fn positions_of(self, name: &str) -> Range<usize> {
+        let first = self.skills.partition_point(|skill| skill.name() < name);
+        let count = self.skills[first..].partition_point(|skill| skill.name() == name);
+        first..first + count
     }
 
     /// Whether a skill there may be found by its plain name.
@@ -279,8 +317,8 @@ impl<'a> Lookup<'a, '_> {
     fn similar_names(self, name: &str) -> Vec<String> {
         let plain = name.rsplit(':').next().unwrap_or(name);
         let plain = plain.split('@').next().unwrap_or(plain);
-        let broken: Vec<String> = self.broken.iter().map(|broken| broken.address.folder_name()).collect();
-        let names = self.visible().map(Skill::name).chain(broken.iter().map(String::as_str));
+        let broken = self.broken.iter().map(|broken| broken.name.as_str());
+        let names = self.visible().map(Skill::name).chain(broken);
         let near = closest_few(plain, names, 3);
         near.into_iter().map(|name| format!("`{name}`")).collect()
     }

@@ -16,6 +16,7 @@ mod file_list;
 mod file_names;
 mod file_reader;
 mod fingerprint;
+mod folder_index;
 mod frontmatter_reader;
 mod home_dirs;
 mod inspect;
@@ -48,11 +49,12 @@ pub use root::{Root, Scope};
 pub use roots::Roots;
 pub use skill::Skill;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::broken::BrokenSkill;
+use self::folder_index::FolderIndex;
 use unicode_normalization::UnicodeNormalization;
 
 pub(crate) use self::lookup::printable_name;
@@ -85,9 +87,11 @@ pub struct Registry {
     problems: Vec<Problem>,
     /// How many of the problems are not about shadowing.
     scan_problems: usize,
+    /// Sorted by name.
     unloaded: Vec<UnloadedSkill>,
     linked_folders: BTreeSet<PathBuf>,
     root_folders: Arc<RootFolders>,
+    folder_index: FolderIndex,
 }
 
 impl Registry {
@@ -108,20 +112,29 @@ impl Registry {
     }
 
     fn from_scan(scan: Scan) -> Self {
-        let Scan { mut skills, broken, mut problems, unloaded, linked_folders, .. } = scan;
+        let Scan { mut skills, broken, mut problems, mut unloaded, linked_folders, .. } = scan;
         let scan_problems = problems.len();
         problems.extend(self::precedence::rank_skills(&mut skills));
-        let root_folders = Arc::default();
-        Self { skills, broken, problems, scan_problems, unloaded, linked_folders, root_folders }
+        unloaded.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            skills,
+            broken,
+            problems,
+            scan_problems,
+            unloaded,
+            linked_folders,
+            root_folders: Arc::default(),
+            folder_index: FolderIndex::default(),
+        }
     }
 
     /// This registry of these roots, for an engine with several folders: no skill of one folder finds a skill of another one.
-    pub(crate) fn with_folders(self, roots: &Roots, folders: &[PathBuf]) -> Self {
+    pub(crate) fn with_folders(self: Arc<Self>, roots: &Roots, folders: &[PathBuf]) -> Arc<Self> {
         if folders.len() < 2 {
             return self;
         }
         let root_folders = Arc::new(RootFolders::new(roots.iter(), roots.folders_of_roots(folders)));
-        Self { root_folders, ..self }
+        Arc::new(Self { root_folders, ..Arc::unwrap_or_clone(self) })
     }
 
     /// The index of the engine's folder in whose root the skill was found; `None` too where the engine has one folder.
@@ -142,10 +155,11 @@ impl Registry {
         }
     }
 
-    /// This registry with the skill in that folder as it is on disk now: by the rules of discovery, in the same root. Skills in
+    /// This registry with the skills in these folders as they are on disk now: by the rules of discovery, in the same roots. Skills in
     /// subfolders are left as they are.
-    pub(crate) fn refreshed(&self, folder: &Path) -> Self {
-        let is_here = |address: &SkillAddress| address.folder.disk_path() == Some(folder);
+    pub(crate) fn refreshed(&self, folders: &HashSet<PathBuf>) -> Self {
+        let is_here =
+            |address: &SkillAddress| address.folder.disk_path().is_some_and(|path| folders.contains(path));
         let is_own_problem = |path: &Path| {
             let is_definition = |name: &str| {
                 file_names::SKILL_FILE_NAMES
@@ -154,7 +168,8 @@ impl Registry {
                     .any(|known| name.eq_ignore_ascii_case(known))
             };
             let name = path.file_name().and_then(std::ffi::OsStr::to_str);
-            path == folder || path.parent() == Some(folder) && name.is_some_and(is_definition)
+            let is_in_folder = || path.parent().is_some_and(|parent| folders.contains(parent));
+            folders.contains(path) || name.is_some_and(is_definition) && is_in_folder()
         };
         let (here, skills): (Vec<_>, Vec<_>) =
             self.skills.iter().cloned().partition(|skill| is_here(skill.address()));
@@ -162,8 +177,10 @@ impl Registry {
             self.unloaded.iter().cloned().partition(|unloaded| is_here(&unloaded.address));
         let loaded = here.iter().map(|skill| (skill.name().to_owned(), skill.address().clone()));
         let names = loaded.chain(unloaded_here.into_iter().map(|unloaded| (unloaded.name, unloaded.address)));
-        let mut names: Vec<(String, SkillAddress)> = names.collect();
-        let Some((_, address)) = names.first().cloned() else { return self.clone() };
+        let names: Vec<(String, SkillAddress)> = names.collect();
+        if names.is_empty() {
+            return self.clone();
+        }
         let mut scan = Scan {
             skills,
             broken: self.broken.iter().filter(|broken| !is_here(&broken.address)).cloned().collect(),
@@ -173,23 +190,24 @@ impl Registry {
             ..Scan::default()
         };
         scan.problems.retain(|problem| !is_own_problem(&problem.path));
-        scan.scan_again(&address);
-        // A link may lead elsewhere now; what it leads to is protected like all skills.
-        let real = [folder, &address.origin.path].map(|path| std::fs::canonicalize(path).ok());
-        if let [Some(folder), Some(root)] = real
-            && !folder.starts_with(root)
-        {
-            scan.linked_folders.insert(folder);
+        let mut scanned: HashSet<PathBuf> = HashSet::new();
+        for (_, address) in &names {
+            if address.folder.disk_path().is_some_and(|path| scanned.insert(path.to_owned())) {
+                scan.scan_again(address);
+                scan.linked_folders.extend(link_target(address));
+            }
         }
         // Whoever asks by a name that the skill had finds it again when it has the name again.
-        let is_known = |scan: &Scan, name: &str| {
-            scan.skills.iter().any(|skill| is_here(skill.address()) && skill.name() == name)
-                || scan.unloaded.iter().any(|unloaded| is_here(&unloaded.address) && unloaded.name == name)
+        let loaded = scan.skills.iter().map(|skill| (skill.address(), skill.name()));
+        let unloaded = scan.unloaded.iter().map(|unloaded| (&unloaded.address, unloaded.name.as_str()));
+        let found = loaded.chain(unloaded).filter(|(address, _)| is_here(address));
+        let key = |address: &SkillAddress, name: &str| {
+            (address.folder.disk_path().map(Path::to_owned), name.to_owned())
         };
-        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        names.dedup_by(|a, b| a.0 == b.0);
+        let mut known: HashSet<(Option<PathBuf>, String)> =
+            found.map(|(address, name)| key(address, name)).collect();
         for (name, address) in names {
-            if !is_known(&scan, &name) {
+            if known.insert(key(&address, &name)) {
                 scan.unloaded.push(UnloadedSkill::renamed(name, &address));
             }
         }
@@ -203,7 +221,9 @@ impl Registry {
         }
         let plain = name.rsplit(':').next().unwrap_or(name);
         let plain = plain.split('@').next().unwrap_or(plain).trim().nfkc().collect::<String>();
-        self.unloaded.iter().find_map(|unloaded| unloaded.changed_folder(&plain))
+        let first = self.unloaded.partition_point(|unloaded| unloaded.name < plain);
+        let mut named = self.unloaded[first..].iter().take_while(|unloaded| unloaded.name == plain);
+        named.find_map(UnloadedSkill::changed_folder)
     }
 
     /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
@@ -218,6 +238,31 @@ impl Registry {
     /// Every skill that loads, including shadowed ones, sorted by name; for equal names the nearest comes first.
     pub fn skills(&self) -> &[Skill] {
         &self.skills
+    }
+
+    /// The skill in that folder, whatever its name is now.
+    #[doc(hidden)]
+    pub fn skill_with_folder(&self, folder: &SkillFolder) -> Option<&Skill> {
+        self.folder_index.skill_in(&self.skills, folder)
+    }
+
+    /// The skill whose folder, or whose script, has exactly this path.
+    pub(crate) fn skill_at(&self, path: &Path) -> Option<&Skill> {
+        self.folder_index.skill_at(&self.skills, path)
+    }
+
+    /// The skills with the name of this one, nearest first.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server asks for it"))]
+    pub(crate) fn namesakes(&self, skill: &Skill) -> &[Skill] {
+        let first = self.skills.partition_point(|other| other.name() < skill.name());
+        let namesakes = &self.skills[first..];
+        &namesakes[..namesakes.partition_point(|other| other.name() == skill.name())]
+    }
+
+    /// Whether a lookup of this qualified name, without a version or with one, finds a skill that does not load.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "only a server asks for it"))]
+    pub(crate) fn is_broken(&self, name: &str) -> bool {
+        self.lookup(LookupScope::All, None).is_broken(name)
     }
 
     /// The skills that plain names refer to, sorted by name.
@@ -250,6 +295,16 @@ impl Registry {
     /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
         self.lookup(LookupScope::VisibleTo(CallingSkill::Loaded(caller)), None).find(name)
+    }
+
+    /// The same for who does not report why there is none.
+    pub(crate) fn find_any_for_caller(&self, caller: &Skill, name: &str) -> Option<&Skill> {
+        self.lookup(LookupScope::VisibleTo(CallingSkill::Loaded(caller)), None).find_if_any(name)
+    }
+
+    /// The same for everybody.
+    pub(crate) fn find_any(&self, name: &str) -> Option<&Skill> {
+        self.lookup(LookupScope::All, None).find_if_any(name)
     }
 
     /// The same for a calling skill with that qualified name, which may have changed since its run began; without one, what
@@ -294,9 +349,17 @@ impl Registry {
     }
 
     /// The same for a client that is offered only some skills: of each name the nearest of them.
-    pub(crate) fn catalog_of(&self, accepts: impl Fn(&Skill) -> bool) -> Catalog<'_> {
-        let namesakes = self.skills.chunk_by(|a, b| a.name() == b.name());
-        Catalog::new(namesakes.filter_map(|namesakes| namesakes.iter().find(|skill| accepts(skill))))
+    pub(crate) fn catalog_of(&self, accepts: impl Fn(&Skill) -> bool + Sync) -> Catalog<'_> {
+        Catalog::new(self.nearest_accepted(accepts).into_iter())
+    }
+
+    /// Of each name the nearest skill that `accepts`, which is asked of many at a time.
+    pub(crate) fn nearest_accepted(&self, accepts: impl Fn(&Skill) -> bool + Sync) -> Vec<&Skill> {
+        let is_accepted = parallel_map(&self.skills, accepts);
+        let accepted = self.skills.iter().zip(is_accepted).filter(|(_, is_accepted)| *is_accepted);
+        let mut nearest: Vec<&Skill> = accepted.map(|(skill, _)| skill).collect();
+        nearest.dedup_by(|later, nearer| later.name() == nearer.name());
+        nearest
     }
 
     fn lookup<'s>(&self, scope: LookupScope<'s>, run_folder: Option<usize>) -> Lookup<'_, 's> {
@@ -307,4 +370,11 @@ impl Registry {
         };
         Lookup { skills: &self.skills, broken: &self.broken, scope, folders, folder, accepts: None }
     }
+}
+
+/// Where a link leads to whose target holds the skill there; what it leads to is protected like all skills.
+fn link_target(address: &SkillAddress) -> Option<PathBuf> {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let (folder, root) = (real(address.folder.disk_path()?)?, real(&address.origin.path)?);
+    (!folder.starts_with(root)).then_some(folder)
 }

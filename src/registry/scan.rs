@@ -82,17 +82,16 @@ impl Scan {
                     unfinished.push((candidate.path.clone(), sign));
                 }
                 if let Some(text) = inspection.skill_file {
-                    let target =
-                        candidate.real_path.ancestors().find(|above| self.link_targets.contains(*above));
+                    let is_target = |above: &&Path| self.link_targets.contains(*above);
+                    let has_links = !self.link_targets.is_empty();
+                    let target = candidate.real_path.ancestors().filter(|_| has_links).find(is_target);
                     self.linked_folders.extend(target.map(Path::to_owned));
                     self.add_skill(&origin, SkillFolder::Disk(candidate.path), text);
                 }
             }
             level = below;
         }
-        for script in scripts {
-            self.add_script(&origin, root.path.join(script));
-        }
+        self.add_scripts(&origin, scripts.into_iter().map(|script| root.path.join(script)));
         // Comparing the paths of all skills takes as long as a fifth of the search, and few roots need it.
         if !unfinished.is_empty() {
             self.add_unfinished_folders(&origin, skill_folders.into_iter().collect(), unfinished);
@@ -125,7 +124,7 @@ impl Scan {
     pub(super) fn scan_again(&mut self, address: &SkillAddress) {
         match &address.folder {
             SkillFolder::Script(script) if script.symlink_metadata().is_ok() => {
-                self.add_script(&address.origin, script.clone());
+                self.add_scripts(&address.origin, std::iter::once(script.clone()));
             }
             SkillFolder::Disk(folder) => {
                 let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -141,21 +140,32 @@ impl Scan {
         }
     }
 
-    /// Adds a script that is a skill by itself, unless another one beside it has its name: then neither is a skill.
-    fn add_script(&mut self, origin: &Arc<RootOrigin>, script: PathBuf) {
+    /// Adds scripts that are skills by themselves, unless another skill beside one has its name: then neither is a skill.
+    fn add_scripts(&mut self, origin: &Arc<RootOrigin>, scripts: impl Iterator<Item = PathBuf>) {
+        let namesakes: HashSet<PathBuf> =
+            scripts.filter_map(|script| self.add_script(origin, script)).collect();
+        if !namesakes.is_empty() {
+            let is_namesake = |path: &Path| namesakes.contains(path);
+            self.skills.retain(|skill| {
+                skill.root_rank() != origin.rank || !skill.folder().disk_path().is_some_and(is_namesake)
+            });
+        }
+    }
+
+    /// Adds a script, or neither it nor the skill with its name, whose path is the answer.
+    fn add_script(&mut self, origin: &Arc<RootOrigin>, script: PathBuf) -> Option<PathBuf> {
         let file_name = script.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let Some(name) = drop_in_name(file_name).map(str::to_owned) else { return };
+        let name = drop_in_name(file_name)?.to_owned();
         let Some(other) = drop_in::namesake(&origin.path, &script, &name) else {
             let found = inspect_script(&script);
-            return self.add_skill(origin, SkillFolder::Script(script), found);
+            self.add_skill(origin, SkillFolder::Script(script), found);
+            return None;
         };
-        self.skills.retain(|skill| {
-            skill.root_rank() != origin.rank || skill.folder().disk_path() != Some(other.as_path())
-        });
         if other.is_dir() {
             self.add_namesake(origin, SkillFolder::Disk(other.clone()), &name, &script);
         }
         self.add_namesake(origin, SkillFolder::Script(script), &name, &other);
+        Some(other)
     }
 
     /// A skill that is not loaded because the other one has its name.
@@ -168,7 +178,7 @@ impl Scan {
             .with_help(error.help().unwrap_or_default());
         self.problems.push(problem.clone());
         self.unloaded.push(UnloadedSkill::in_folder(&address, Fingerprint::without_definition(&address)));
-        self.broken.push(BrokenSkill { address, problem });
+        self.broken.push(BrokenSkill::new(address, problem));
     }
 
     /// Adds the skills of a root inside the program.
@@ -288,7 +298,7 @@ impl Scan {
         self.problems.push(problem.clone());
         let fingerprint = Fingerprint::without_definition(&address);
         self.unloaded.push(UnloadedSkill::in_folder(&address, fingerprint));
-        self.broken.push(BrokenSkill { address, problem });
+        self.broken.push(BrokenSkill::new(address, problem));
     }
 
     /// A root that does not exist is no problem; one that is a dangling link or cannot be accessed is.

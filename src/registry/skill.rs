@@ -324,6 +324,11 @@ impl Skill {
         self.definition.fingerprint.as_ref().is_none_or(is_current)
     }
 
+    /// Whether both were read at the same time.
+    pub(crate) fn is_same_as_read(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.definition, &other.definition)
+    }
+
     pub(super) fn address(&self) -> &SkillAddress {
         &self.definition.address
     }

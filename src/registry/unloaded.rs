@@ -30,9 +30,9 @@ impl UnloadedSkill {
         Self { name, address: address.clone(), fingerprint }
     }
 
-    /// Its folder, if it has this name and its files changed since they were looked at.
-    pub(super) fn changed_folder(&self, name: &str) -> Option<&Path> {
-        let is_changed = || self.name == name && !is_current(&self.fingerprint, &self.address, None);
+    /// Its folder, if its files changed since they were looked at.
+    pub(super) fn changed_folder(&self) -> Option<&Path> {
+        let is_changed = || !is_current(&self.fingerprint, &self.address, None);
         self.address.folder.disk_path().filter(|_| is_changed())
     }
 }

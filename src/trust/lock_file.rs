@@ -1,6 +1,6 @@
 //! The lock file of a project: the digests of its skills, one line a skill, made for review.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use metier_core::host::Files;
 use metier_core::policy::SkillDigest;
 
 /// Where it lies in the project.
-const PATH: &str = ".metier/skills.lock";
+pub(super) const PATH: &str = ".metier/skills.lock";
 /// The version of the format, in the first line.
 const VERSION: u64 = 1;
 const MAX_BYTES: u64 = 16 << 20;
@@ -117,6 +117,19 @@ impl LockedSkill {
         }
     }
 
+    /// This in place of what was locked in its folder. Without a source it keeps that of a skill that has not changed.
+    fn with_source_of(self, earlier: Self) -> Self {
+        let Some(source) = earlier.source.filter(|_| self.source.is_none()) else { return self };
+        if earlier.digest == self.digest && earlier.skill == self.skill {
+            return Self { source: Some(source), ..self };
+        }
+        let (skill, url) = (&self.skill, source.url.escape_debug());
+        tracing::warn!(
+            "the skill {skill} is locked without a source: it is not what was taken from {url} any more"
+        );
+        self
+    }
+
     fn difference(&self, now: &SkillFiles) -> Option<LockDifference> {
         // What a reviewer reads beside the digest must be true, too.
         let now = Self::new(now, self.source.clone());
@@ -215,25 +228,27 @@ impl LockFile {
     /// Locks a skill of the project as it is, in place of what was locked in its folder. Without a source it keeps the one that it
     /// had if it has not changed since; otherwise a warning says that it has none.
     pub fn lock(&mut self, skill: &SkillFiles, source: Option<SkillSource>) {
-        let locked = LockedSkill::new(skill, source);
-        let earlier = self.skills.iter().position(|known| known.folder == locked.folder);
-        let earlier = earlier.map(|index| self.skills.remove(index));
-        let (kept, dropped): (Vec<_>, Vec<_>) = earlier
-            .filter(|_| locked.source.is_none())
-            .into_iter()
-            .partition(|earlier| earlier.digest == locked.digest && earlier.skill == locked.skill);
-        if let Some(source) = dropped.into_iter().find_map(|earlier| earlier.source) {
-            let (skill, url) = (&locked.skill, source.url.escape_debug());
-            tracing::warn!(
-                "the skill {skill} is locked without a source: it is not what was taken from {url} any more"
-            );
+        self.put(vec![LockedSkill::new(skill, source)]);
+    }
+
+    /// Locks these skills of the project as [`LockFile::lock`] does, each with this source.
+    pub fn lock_all(&mut self, skills: &[SkillFiles], source: Option<&SkillSource>) {
+        self.put(skills.iter().map(|skill| LockedSkill::new(skill, source.cloned())).collect());
+    }
+
+    fn put(&mut self, new: Vec<LockedSkill>) {
+        let by_folder = |locked: LockedSkill| (locked.folder.clone(), locked);
+        let mut locked: HashMap<String, LockedSkill> =
+            std::mem::take(&mut self.skills).into_iter().map(by_folder).collect();
+        for new in new {
+            let new = match locked.remove(&new.folder) {
+                Some(earlier) => new.with_source_of(earlier),
+                None => new,
+            };
+            locked.insert(new.folder.clone(), new);
         }
-        let source = locked.source.clone().or_else(|| kept.into_iter().find_map(|earlier| earlier.source));
-        let locked = LockedSkill { source, ..locked };
-        let place = self
-            .skills
-            .partition_point(|known| (&known.skill, &known.folder) < (&locked.skill, &locked.folder));
-        self.skills.insert(place, locked);
+        self.skills = locked.into_values().collect();
+        self.skills.sort_unstable_by(|a, b| (&a.skill, &a.folder).cmp(&(&b.skill, &b.folder)));
     }
 
     /// Removes the skills for which this is false.
@@ -250,18 +265,23 @@ impl LockFile {
     }
 
     fn difference(&self, skill: &SkillFiles) -> Option<LockDifference> {
-        let locked = self.skills.iter().find(|known| skill.folder.as_ref() == Some(&known.folder));
-        match locked.filter(|locked| locked.skill == skill.qualified_name) {
+        match self.locked_skill(skill) {
             Some(locked) => locked.difference(skill),
             None => Some(LockDifference::NotLocked { skill: skill.qualified_name.clone() }),
         }
     }
 
+    /// The line of the skill with that name in that folder; the lines are in the order of both.
+    fn locked_skill(&self, skill: &SkillFiles) -> Option<&LockedSkill> {
+        let key = (&skill.qualified_name, skill.folder.as_ref()?);
+        let place = self.skills.binary_search_by(|known| (&known.skill, &known.folder).cmp(&key)).ok()?;
+        self.skills.get(place)
+    }
+
     /// How these skills, all of the project, differ from what is locked.
     pub fn differences(&self, skills: &[SkillFiles]) -> Vec<LockDifference> {
-        let is_there =
-            |locked: &&LockedSkill| !skills.iter().any(|skill| skill.folder.as_ref() == Some(&locked.folder));
-        let missing = self.skills.iter().filter(is_there);
+        let folders: HashSet<&String> = skills.iter().filter_map(|skill| skill.folder.as_ref()).collect();
+        let missing = self.skills.iter().filter(|locked| !folders.contains(&locked.folder));
         let missing = missing.map(|locked| LockDifference::Missing { skill: locked.skill.clone() });
         skills.iter().filter_map(|skill| self.difference(skill)).chain(missing).collect()
     }
@@ -331,4 +351,61 @@ fn mark(file: &ListedFile) -> String {
         .into_iter()
         .filter(|(is_set, _)| *is_set)
         .fold(first_digits(file.digest), |text, (_, mark)| text + mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::registry::FileList;
+
+    fn skill(name: &str, content: &str) -> SkillFiles {
+        let files = Arc::new(FileList::of_contents([("SKILL.md", content.as_bytes())].into_iter()));
+        SkillFiles {
+            name: name.to_owned(),
+            qualified_name: format!("project/.metier:{name}"),
+            version: "1.0.0".to_owned(),
+            folder: Some(format!(".metier/skills/{name}")),
+            state: Vec::new(),
+            packages: Vec::new(),
+            digest: SkillFiles::combined_digest(name, &files, &[], &[]),
+            files,
+            callees: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn many_skills_are_locked_at_once_as_one_after_the_other() {
+        let source = SkillSource::new("https://example.com", "1");
+        let earlier = [skill("c", "1"), skill("kept", "1"), skill("changed", "1")];
+        let now = [skill("d", "1"), skill("changed", "2"), skill("c", "1"), skill("a", "1")];
+        let (mut together, mut apart) = (LockFile::default(), LockFile::default());
+        together.lock_all(&earlier, Some(&source));
+        together.lock_all(&now, None);
+        for skill in &earlier {
+            apart.lock(skill, Some(source.clone()));
+        }
+        for skill in &now {
+            apart.lock(skill, None);
+        }
+        assert_eq!(together, apart);
+        let locked = |locked: &LockedSkill| (locked.folder.clone(), locked.source.is_some());
+        let locked: Vec<(String, bool)> = together.skills().iter().map(locked).collect();
+        let expected = [("a", false), ("c", true), ("changed", false), ("d", false), ("kept", true)];
+        assert_eq!(locked, expected.map(|(name, has)| (format!(".metier/skills/{name}"), has)));
+    }
+
+    #[test]
+    fn a_skill_is_found_in_the_file_by_its_name_and_its_folder() {
+        let skills = ["b", "a", "c"].map(|name| skill(name, "1"));
+        let mut lock = LockFile::default();
+        lock.lock_all(&skills, None);
+        assert!(lock.differences(&skills).is_empty());
+        let other = SkillFiles { qualified_name: "project/.metier:d".to_owned(), ..skill("a", "1") };
+        assert!(lock.require(&skills[1]).is_ok() && lock.require(&other).is_err());
+        assert!(lock.require(&SkillFiles { folder: None, ..skill("a", "1") }).is_err());
+        let missing = lock.differences(&skills[..2]);
+        assert_eq!(missing, [LockDifference::Missing { skill: "project/.metier:c".to_owned() }]);
+    }
 }

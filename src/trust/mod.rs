@@ -4,6 +4,7 @@
 //! project, and no script can read or write it.
 
 mod lock_file;
+mod lock_file_cache;
 mod project_identity;
 mod records;
 mod skill_files;
@@ -11,6 +12,7 @@ mod store;
 mod store_folder;
 
 pub use self::lock_file::{LockDifference, LockFile, LockedSkill, SkillSource};
+pub(crate) use self::lock_file_cache::LockFileCache;
 pub use self::project_identity::ProjectIdentity;
 pub use self::records::{RememberedGrant, TrustRecords, TrustedCallee, TrustedFolder, TrustedSkill};
 pub use self::skill_files::{CalleeFiles, SkillFiles};

@@ -1,5 +1,8 @@
 //! The records of the trust store, as they are in its file.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -32,6 +35,9 @@ pub struct TrustRecords {
     pub warnings: Vec<String>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
+    /// The positions of the skills by their folders, as they are when the first one is looked up.
+    #[serde(skip)]
+    skills_by_folder: OnceLock<HashMap<String, Vec<usize>>>,
 }
 
 /// A folder in which every skill is trusted.
@@ -128,7 +134,9 @@ impl TrustRecords {
 
     /// The record of the skill in this folder of the project.
     pub(crate) fn skill(&self, project: &ProjectIdentity, folder: &str) -> Option<&TrustedSkill> {
-        self.skills.iter().find(|skill| skill.folder == folder && skill.project == *project)
+        let by_folder = self.skills_by_folder.get_or_init(|| positions_by_folder(&self.skills));
+        let mut there = by_folder.get(folder)?.iter().filter_map(|position| self.skills.get(*position));
+        there.find(|skill| skill.project == *project)
     }
 
     pub(super) fn add_folder(&mut self, folder: ProjectIdentity) {
@@ -140,17 +148,25 @@ impl TrustRecords {
         self.folders.push(TrustedFolder { folder, since: Timestamp::now(), unknown: Map::new() });
     }
 
-    pub(super) fn add_skill(&mut self, skill: TrustedSkill) {
-        let is_same = |known: &TrustedSkill| {
-            (&known.project, &known.skill, &known.folder, known.digest)
-                == (&skill.project, &skill.skill, &skill.folder, skill.digest)
-        };
-        if self.skills.iter().any(is_same) {
-            return;
-        }
-        self.skills
-            .retain(|known| (&known.project.path, &known.folder) != (&skill.project.path, &skill.folder));
-        self.skills.push(skill);
+    /// Records skills, each in place of what was recorded in its folder before.
+    pub(super) fn add_skills(&mut self, skills: Vec<TrustedSkill>) {
+        // Of several in one folder the last counts.
+        let place = |skill: &TrustedSkill| (skill.project.path.clone(), skill.folder.clone());
+        let new: HashMap<(String, String), TrustedSkill> =
+            skills.into_iter().map(|skill| (place(&skill), skill)).collect();
+        let mut same = HashSet::new();
+        self.skills.retain(|known| {
+            let place = place(known);
+            let is_kept = new.get(&place).is_none_or(|skill| known.is_for_same_files(skill));
+            if is_kept {
+                same.insert(place);
+            }
+            is_kept
+        });
+        let mut added: Vec<TrustedSkill> =
+            new.into_iter().filter(|(place, _)| !same.contains(place)).map(|(_, skill)| skill).collect();
+        added.sort_unstable_by(|a, b| (&a.skill, &a.folder).cmp(&(&b.skill, &b.folder)));
+        self.skills.append(&mut added);
     }
 
     pub(super) fn add_grant(&mut self, grant: RememberedGrant) {
@@ -186,6 +202,14 @@ impl TrustRecords {
     }
 }
 
+fn positions_by_folder(skills: &[TrustedSkill]) -> HashMap<String, Vec<usize>> {
+    let mut positions: HashMap<String, Vec<usize>> = HashMap::new();
+    for (position, skill) in skills.iter().enumerate() {
+        positions.entry(skill.folder.clone()).or_default().push(position);
+    }
+    positions
+}
+
 impl TrustedCallee {
     fn new(callee: &CalleeFiles) -> Self {
         Self { skill: callee.qualified_name.clone(), files: callee.files.digest() }
@@ -193,6 +217,11 @@ impl TrustedCallee {
 }
 
 impl TrustedSkill {
+    fn is_for_same_files(&self, other: &Self) -> bool {
+        (&self.project, &self.skill, &self.folder, self.digest)
+            == (&other.project, &other.skill, &other.folder, other.digest)
+    }
+
     pub(super) fn new(project: ProjectIdentity, skill: &SkillFiles, folder: String) -> Self {
         Self {
             project,
@@ -240,5 +269,39 @@ impl RememberedGrant {
     /// Where a run that has it says it comes from.
     pub fn origin(&self) -> GrantOrigin {
         GrantOrigin::Remembered { since: self.since, everywhere: self.project.is_none(), by: self.by.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(path: &str, inode: u64) -> ProjectIdentity {
+        let json = serde_json::json!({"path": path, "inode": inode, "born": null});
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn skill(project: &ProjectIdentity, folder: &str, digit: &str) -> TrustedSkill {
+        let digest = format!("sha256:{}", digit.repeat(64));
+        let json = serde_json::json!({
+            "project": project, "skill": folder, "folder": folder, "digest": digest, "files": digest,
+            "since": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_record_takes_the_place_of_the_one_of_its_folder_and_no_other() {
+        let (one, moved, other) = (project("/p", 1), project("/p", 2), project("/q", 3));
+        let mut records = TrustRecords::empty();
+        records.add_skills(vec![skill(&one, "a", "1"), skill(&one, "b", "1"), skill(&other, "a", "1")]);
+        records.add_skills(vec![skill(&one, "a", "1"), skill(&moved, "b", "2"), skill(&one, "c", "1")]);
+        let found = |project: &ProjectIdentity, folder: &str| {
+            records.skill(project, folder).map(|skill| skill.digest.to_hex().remove(0))
+        };
+        assert_eq!(records.skills.len(), 4);
+        assert_eq!(found(&one, "a"), Some('1'));
+        assert_eq!((found(&one, "b"), found(&moved, "b")), (None, Some('2')));
+        assert_eq!((found(&other, "a"), found(&one, "c"), found(&one, "d")), (Some('1'), Some('1'), None));
     }
 }

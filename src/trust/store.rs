@@ -53,7 +53,10 @@ struct Inner {
 #[derive(Clone, Debug)]
 struct CachedRecords {
     stat: FileStat,
+    /// That of its previous version, which was read because the file is damaged.
+    previous: Option<FileStat>,
     began: Duration,
+    is_damaged: bool,
     records: Arc<TrustRecords>,
 }
 
@@ -117,16 +120,26 @@ impl TrustStore {
 
     fn records_in(&self, folder: &StoreFolder) -> Result<Arc<TrustRecords>> {
         let mut cache = self.0.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_settled = |cached: &CachedRecords| {
+            let stats = std::iter::once(&cached.stat).chain(&cached.previous);
+            stats.into_iter().all(|stat| stat.is_settled(cached.began))
+        };
         let is_current = |cached: &&CachedRecords| {
-            folder.stat(FILE).as_ref() == Some(&cached.stat) && cached.stat.is_settled(cached.began)
+            folder.stat(FILE).as_ref() == Some(&cached.stat)
+                && (!cached.is_damaged || folder.stat(PREVIOUS_FILE) == cached.previous)
+                && is_settled(cached)
         };
         if let Some(cached) = cache.as_ref().filter(is_current) {
             return Ok(cached.records.clone());
         }
-        let began = now();
+        let (began, before, previous) = (now(), folder.stat(FILE), folder.stat(PREVIOUS_FILE));
         let (records, stat) = read(folder)?;
-        let records = Arc::new(records);
-        *cache = stat.map(|stat| CachedRecords { stat, began, records: records.clone() });
+        let (records, is_damaged) = (Arc::new(records), stat.is_none());
+        let previous = previous.filter(|_| is_damaged);
+        *cache = stat.or(before).map(|stat| {
+            let records = records.clone();
+            CachedRecords { stat, previous, began, is_damaged, records }
+        });
         Ok(records)
     }
 
@@ -149,19 +162,18 @@ impl TrustStore {
     /// does not lie in the project.
     pub fn trust_skills(&self, project: &ProjectIdentity, skills: &[SkillFiles]) -> Result<()> {
         self.update(true, |records, folder| {
-            for skill in skills {
+            let trusted = |skill: &SkillFiles| {
                 let outside = || {
                     let sentence =
                         format!("the skill {} does not lie in the project {}", skill.name, project.path);
                     SkillError::new(ErrorKind::Usage, sentence)
                 };
                 let place = skill.folder.clone().ok_or_else(outside)?;
-                for list in skill.lists() {
-                    save_list(folder, list)?;
-                }
-                records.add_skill(TrustedSkill::new(project.clone(), skill, place));
-            }
-            Ok(())
+                Ok(TrustedSkill::new(project.clone(), skill, place))
+            };
+            records.add_skills(skills.iter().map(trusted).collect::<Result<_>>()?);
+            records.check_counts()?;
+            save_lists(folder, skills.iter().flat_map(SkillFiles::lists))
         })
     }
 
@@ -324,9 +336,14 @@ fn list_file(digest: SkillDigest) -> String {
     format!("{}.json", digest.to_hex())
 }
 
-fn save_list(folder: &StoreFolder, list: &FileList) -> Result<()> {
+fn save_lists<'a>(folder: &StoreFolder, lists: impl Iterator<Item = &'a FileList>) -> Result<()> {
     let failed = |source| SkillError::io("failed to write the trust store", source);
-    let lists = folder.subfolder(LISTS_FOLDER).map_err(failed)?;
+    let folder = folder.subfolder(LISTS_FOLDER).map_err(failed)?;
+    lists.into_iter().try_for_each(|list| save_list(&folder, list))
+}
+
+fn save_list(lists: &StoreFolder, list: &FileList) -> Result<()> {
+    let failed = |source| SkillError::io("failed to write the trust store", source);
     let name = list_file(list.digest());
     if lists
         .read(&name)
@@ -337,7 +354,8 @@ fn save_list(folder: &StoreFolder, list: &FileList) -> Result<()> {
         return Ok(());
     }
     let text = serde_json::to_vec(list).map_err(|error| failed(error.into()))?;
-    lists.replace(&name, &text, None).map_err(failed)
+    // One that a crash damages counts as gone, for it has not its digest any more.
+    lists.replace_unsynced(&name, &text).map_err(failed)
 }
 
 fn remove_unused_lists(folder: &StoreFolder, records: &TrustRecords) -> std::io::Result<()> {

@@ -155,17 +155,7 @@ impl StoreFolder {
     /// Puts a new file in the place of another one: a reader finds the old content or the new, also after a crash. If `previous`
     /// is named, the old file is kept under that name.
     pub(super) fn replace(&self, name: &str, content: &[u8], previous: Option<&str>) -> io::Result<()> {
-        if content.len() as u64 > MAX_BYTES {
-            return Err(io::Error::other("it would be larger than 16 MiB"));
-        }
-        let new = format!("{name}.new");
-        // A writer that was killed may have left it.
-        self.remove(&new)?;
-        let written = self.write_new(&new, content);
-        if let Err(error) = written {
-            self.remove(&new).ok();
-            return Err(error);
-        }
+        let new = self.write_beside(name, content, File::sync_all)?;
         if let Some(previous) = previous {
             self.keep_as(name, previous)?;
         }
@@ -173,10 +163,35 @@ impl StoreFolder {
         self.sync()
     }
 
-    fn write_new(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let mut file = self.dir.open_with(name, private_file_options().create_new(true))?.into_std();
-        file.write_all(content)?;
-        file.sync_all()
+    /// The same for a file that may be lost in a crash.
+    pub(super) fn replace_unsynced(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let new = self.write_beside(name, content, |_| Ok(()))?;
+        self.dir.rename(&new, &self.dir, name)
+    }
+
+    /// Writes the new content of a file under another name, which is the answer.
+    fn write_beside(
+        &self,
+        name: &str,
+        content: &[u8],
+        sync: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<String> {
+        if content.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other("it would be larger than 16 MiB"));
+        }
+        let new = format!("{name}.new");
+        // A writer that was killed may have left it.
+        self.remove(&new)?;
+        let write = || {
+            let mut file = self.dir.open_with(&new, private_file_options().create_new(true))?.into_std();
+            file.write_all(content)?;
+            sync(&file)
+        };
+        if let Err(error) = write() {
+            self.remove(&new).ok();
+            return Err(error);
+        }
+        Ok(new)
     }
 
     /// Whether there is a file of that name.

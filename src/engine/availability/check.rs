@@ -1,6 +1,6 @@
 //! The check itself, for a skill and for the skills that it needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -173,20 +173,29 @@ impl EngineInner {
 
     fn check_several(&self, skills: &[&Skill], conditions: &RunConditions) -> Vec<Availability> {
         let set = self.skills.set();
-        let located = |skill: &'_ Skill| Some((skill.folder().disk_path()?.to_owned(), skill.clone()));
-        let known: HashMap<PathBuf, Skill> = set.registry.skills().iter().filter_map(located).collect();
+        let known = |skill: &Skill| set.registry.skill_with_folder(skill.folder()).cloned();
         // What asks the file system is done for many skills at a time.
         let unchanged = parallel_map(skills, |skill| {
-            let known = known.get(skill.folder().disk_path()?).filter(|known| known.is_current(None))?;
-            let script = Arc::new(self.selected_script(known, ScriptChoice::Main));
-            Some((known, script))
+            let known = known(skill).filter(|known| known.is_current(None))?;
+            Some(Arc::new(self.selected_script(&known, ScriptChoice::Main)))
         });
+        let changed = skills.iter().zip(&unchanged).filter(|(_, unchanged)| unchanged.is_none());
+        let changed: HashSet<PathBuf> =
+            changed.filter_map(|(skill, _)| Some(known(skill)?.folder().disk_path()?.to_owned())).collect();
+        if !changed.is_empty() {
+            self.skills.refresh(&set, &changed);
+        }
+        let set = self.skills.set();
         let mut check = AvailabilityCheck::new(self, set.clone(), conditions.clone());
-        let of_unchanged = unchanged.iter().flatten();
-        check.scripts =
-            of_unchanged.map(|(skill, script)| (skill.qualified_name(), script.clone())).collect();
-        let availability = |(skill, unchanged): (&&Skill, Option<(&Skill, _)>)| {
-            let found = unchanged.map(|(known, _)| (set.clone(), known.clone()));
+        let of_unchanged = skills.iter().zip(&unchanged);
+        check.scripts = of_unchanged
+            .filter_map(|(skill, script)| {
+                Some((set.registry.skill_with_folder(skill.folder())?.qualified_name(), script.clone()?))
+            })
+            .collect();
+        let availability = |(skill, unchanged): (&&Skill, Option<_>)| {
+            let found = unchanged.and_then(|_| set.registry.skill_with_folder(skill.folder()));
+            let found = found.map(|found| (set.clone(), found.clone()));
             match found.map_or_else(|| self.skills.current_version(skill), Ok) {
                 Ok((set, skill)) => {
                     if set.generation != check.set.generation {
@@ -481,11 +490,11 @@ impl<'e> AvailabilityCheck<'e> {
         };
         let set = self.set.clone();
         let ranged = needed.version.as_ref().map(|range| format!("{}@{range}", needed.name));
-        let in_range = ranged.and_then(|name| set.registry.find_for_caller(skill, &name).ok());
-        let Ok(found) = in_range.map_or_else(|| set.registry.find_for_caller(skill, &needed.name), Ok) else {
-            let nearer = set.registry.find(&needed.name).map(Skill::qualified_name);
+        let in_range = ranged.and_then(|name| set.registry.find_any_for_caller(skill, &name));
+        let Some(found) = in_range.or_else(|| set.registry.find_any_for_caller(skill, &needed.name)) else {
+            let nearer = set.registry.find_any(&needed.name).map(Skill::qualified_name);
             let only = |nearer| format!("is here only nearer to the project, as {nearer}");
-            return missing(&nearer.map_or_else(|_| "is not a skill here".to_owned(), only));
+            return missing(&nearer.map_or_else(|| "is not a skill here".to_owned(), only));
         };
         let version = found.version();
         if needed.version.as_ref().is_some_and(|range| !range.matches(version)) {
