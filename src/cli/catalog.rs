@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use metier::error::Result;
-use metier::registry::{Catalog, Skill};
+use metier::registry::Catalog;
 use metier::unicode::mark_escapes;
 use serde_json::Value;
 
@@ -31,9 +31,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let registry = engine.registry();
     let everything = registry.catalog();
     let mut catalog = if args.trust { everything.clone() } else { engine.catalog(&registry) };
-    let is_shown =
-        |skill: &Skill| catalog.skills().iter().any(|shown| shown.qualified_name() == skill.qualified_name());
-    let left_out = everything.skills().iter().filter(|skill| !is_shown(skill));
+    let shown: HashSet<String> = catalog.skills().iter().map(|skill| skill.qualified_name()).collect();
+    let left_out = everything.skills().iter().filter(|skill| !shown.contains(&skill.qualified_name()));
     let names: Vec<String> = left_out.map(|skill| skill.name().to_owned()).collect();
     // A model chooses from it; with `--trust`, everything in the project is trusted.
     let answers = if args.trust {

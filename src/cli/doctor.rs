@@ -190,10 +190,9 @@ fn remembered_grants(engine: &Engine) -> Vec<RememberedGrantReport> {
     let project = ProjectIdentity::new(engine.project()).ok();
     let registry = engine.registry();
     let is_current = |grant: &RememberedGrant| {
-        let named = registry.skills().iter().filter(|skill| skill.name() == grant.skill);
-        named
-            .into_iter()
-            .any(|skill| engine.skill_files(skill).is_ok_and(|files| files.digest == grant.digest))
+        let first = registry.skills().partition_point(|skill| skill.name() < grant.skill.as_str());
+        let mut named = registry.skills()[first..].iter().take_while(|skill| skill.name() == grant.skill);
+        named.any(|skill| engine.skill_files(skill).is_ok_and(|files| files.digest == grant.digest))
     };
     let applies = |grant: &&RememberedGrant| grant.project.is_none() || grant.project == project;
     let report = |grant: &RememberedGrant| RememberedGrantReport {
@@ -214,11 +213,12 @@ fn configured_grants(engine: &Engine, skill: &Skill) -> Vec<ConfiguredGrantRepor
 
 fn trust_report(engine: &Engine) -> TrustReport {
     let (registry, store) = (engine.registry(), engine.trust_store());
-    let untrusted = registry.skills().iter().filter(|skill| !engine.trust_state(skill).is_trusted());
+    let states = engine.trust_states(&registry.skills().iter().collect::<Vec<_>>());
+    let untrusted = registry.skills().iter().zip(states).filter(|(_, state)| !state.is_trusted());
     TrustReport {
         store: store.map_or_else(String::new, |store| store.folder().display().to_string()),
         reason: store.and_then(|store| store.records().err()).map(|error| error.to_string()),
-        untrusted: untrusted.map(|skill| shorten_line(skill.name(), 64)).collect(),
+        untrusted: untrusted.map(|(skill, _)| shorten_line(skill.name(), 64)).collect(),
         grants: remembered_grants(engine),
         configured_grants: registry
             .skills()

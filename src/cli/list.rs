@@ -1,6 +1,6 @@
 //! `metier list`: all skills, including shadowed ones.
 
-use metier::engine::{Availability, Engine, TrustState};
+use metier::engine::{Availability, NamedScript, TrustState};
 use metier::error::Result;
 use metier::registry::Skill;
 use serde_json::Value;
@@ -15,21 +15,29 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     let registry = engine.registry();
     let skills = registry.skills();
     let availabilities = engine.availabilities(&skills.iter().collect::<Vec<_>>());
-    let answers = || skills.iter().zip(&availabilities);
+    let states = engine.trust_states(&skills.iter().collect::<Vec<_>>());
+    let answers = || skills.iter().zip(&availabilities).zip(&states);
     if session.json() {
         let rows: Vec<Value> =
-            answers().map(|(skill, answer)| skill_record(&engine, skill, answer)).collect();
+            answers().map(|((skill, answer), state)| skill_record(skill, answer, state)).collect();
         session.exit_watchdog().finish();
         output::print_problems(&registry);
         output::print_json(&rows)?;
         return Ok(0);
     }
     let widest = skills.iter().map(|skill| display_name(skill).chars().count()).max().unwrap_or(0);
-    let lines: Vec<String> = answers().map(|(skill, answer)| line(&engine, skill, answer, widest)).collect();
+    let without_main = answers().filter(|((_, answer), _)| answer.runtime.is_none());
+    let without_main: Vec<&Skill> = without_main.map(|((skill, _), _)| skill).collect();
+    let mut named = engine.named_scripts_of_each(&without_main).into_iter();
+    let row = |((skill, answer), state): ((&Skill, &Availability), &TrustState)| {
+        let scripts = if answer.runtime.is_none() { named.next() } else { None };
+        line(skill, (answer, state), &scripts.unwrap_or_default(), widest)
+    };
+    let lines: Vec<String> = answers().map(row).collect();
     session.exit_watchdog().finish();
     output::print_problems(&registry);
-    for line in lines {
-        output::print(&line)?;
+    if !lines.is_empty() {
+        output::print(&lines.join("\n"))?;
     }
     if skills.is_empty() {
         output::eprint(&format!(
@@ -40,10 +48,16 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     Ok(0)
 }
 
-fn line(engine: &Engine, skill: &Skill, availability: &Availability, width: usize) -> String {
+/// `scripts` are those that a caller can name, where the skill has no main one.
+fn line(
+    skill: &Skill,
+    (availability, state): (&Availability, &TrustState),
+    scripts: &[NamedScript],
+    width: usize,
+) -> String {
     let runtime = match availability.runtime {
         Some(runtime) => runtime.name().to_owned(),
-        None => match engine.named_scripts(skill).as_slice() {
+        None => match scripts {
             several @ [_, _, ..] => runtime_names(several),
             _ => "-".to_owned(),
         },
@@ -54,7 +68,7 @@ fn line(engine: &Engine, skill: &Skill, availability: &Availability, width: usiz
         (None, None) => skill.description().to_owned(),
     };
     let name = display_name(skill);
-    let mark = match engine.trust_state(skill) {
+    let mark = match state {
         TrustState::Trusted { .. } => "",
         TrustState::Changed { .. } => "changed since it was trusted; ",
         _ => "not trusted; ",

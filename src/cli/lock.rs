@@ -1,5 +1,7 @@
 //! `metier lock`: writes the digests of the project's skills to its lock file.
 
+use std::collections::HashSet;
+
 use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Scope, Skill};
@@ -29,18 +31,18 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let registry = engine.registry();
     let mut lock = LockFile::read(engine.project())?.unwrap_or_default();
     let skills = if args.names.is_empty() {
-        let all = project_skills(registry.skills());
-        let files = all.map(|skill| engine.skill_files(skill)).collect::<Result<Vec<_>>>()?;
-        lock.retain(|locked| files.iter().any(|files| files.folder.as_ref() == Some(&locked.folder)));
+        let all: Vec<&Skill> = project_skills(registry.skills()).collect();
+        let files = engine.skill_files_of_each(&all).into_iter().collect::<Result<Vec<_>>>()?;
+        let folders: HashSet<&String> = files.iter().filter_map(|files| files.folder.as_ref()).collect();
+        lock.retain(|locked| folders.contains(&locked.folder));
         files
     } else {
         let find = |name: &String| require_project_skill(&engine, registry.find(name)?);
         args.names.iter().map(find).collect::<Result<_>>()?
     };
     let source = args.source.as_ref().zip(args.revision.as_ref());
-    for files in &skills {
-        lock.lock(files, source.map(|(url, revision)| SkillSource::new(url, revision)));
-    }
+    let source = source.map(|(url, revision)| SkillSource::new(url, revision));
+    lock.lock_all(&skills, source.as_ref());
     lock.write(engine.project())?;
     session.exit_watchdog().finish();
     output::print_problems(&registry);

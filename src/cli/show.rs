@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 
 fn record(engine: &Engine, skill: &Skill, availability: &Availability) -> Result<Value> {
     let manifest = skill.manifest();
-    let mut record = skill_record(engine, skill, availability);
+    let mut record = skill_record(skill, availability, &engine.trust_state(skill));
     let more = json!({
         "license": manifest.license,
         "compatibility": manifest.compatibility,

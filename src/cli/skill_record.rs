@@ -1,14 +1,13 @@
 //! A skill and its scripts as `list` and `show` print them.
 
-use metier::engine::{Availability, Engine, NamedScript, SkillContent, TrustState};
+use metier::engine::{Availability, NamedScript, SkillContent, TrustState};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
 use super::trust_words::trust_name;
 
 /// One skill as `--json` lists it.
-pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability) -> Value {
-    let trust = engine.trust_state(skill);
+pub fn skill_record(skill: &Skill, availability: &Availability, trust: &TrustState) -> Value {
     json!({
         "name": skill.name(),
         "qualified": skill.qualified_name(),
@@ -23,8 +22,8 @@ pub fn skill_record(engine: &Engine, skill: &Skill, availability: &Availability)
         "warnings": availability.warnings,
         "requirements": availability.requirements,
         "shadowed_by": skill.shadowed_by(),
-        "trust": trust_name(&trust),
-        "changed_files": match &trust {
+        "trust": trust_name(trust),
+        "changed_files": match trust {
             TrustState::Changed { files } => Some(files),
             _ => None,
         },

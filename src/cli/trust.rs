@@ -1,5 +1,6 @@
 //! `metier trust`: looks at the skills of a project and records that the user trusts them as they are.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -85,50 +86,20 @@ fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session)
     let engine = session.engine()?;
     let real = canonical(path)?;
     let is_below = |skill: &Skill| {
-        let folder = skill.folder().disk_path().and_then(|folder| folder.canonicalize().ok());
-        real == engine.project() || folder.is_some_and(|folder| folder.starts_with(&real))
+        let folder = || skill.folder().disk_path().and_then(|folder| folder.canonicalize().ok());
+        real == engine.project() || folder().is_some_and(|folder| folder.starts_with(&real))
     };
     let registry = engine.registry();
-    let open: Vec<(&Skill, TrustState)> = registry
-        .skills()
-        .iter()
-        .filter(|skill| is_below(skill))
-        .map(|skill| (skill, engine.trust_state(skill)))
-        .filter(|(_, state)| !state.is_trusted())
-        .collect();
+    let below: Vec<&Skill> = registry.skills().iter().filter(|skill| is_below(skill)).collect();
+    let states = engine.trust_states(&below);
+    let untrusted = below.into_iter().zip(states).filter(|(_, state)| !state.is_trusted());
+    let open: Vec<&Skill> = untrusted.map(|(skill, _)| skill).collect();
     if !args.yes && !open.is_empty() && !session.can_ask() {
         return Err(nobody_to_ask(&open));
     }
     output::print_problems(&registry);
-    let token = CancelToken::new();
-    if !args.yes {
-        cancel_on_interrupt(token.clone());
-    }
-    let (mut trusted, mut refused) = (Vec::new(), Vec::new());
-    for (skill, _) in &open {
-        let reply = match current_version(&engine, skill) {
-            Ok((_, files)) if args.yes => Ok((Reply::Choice('y'), files)),
-            Ok((skill, files)) => ask_about(&engine, &skill, &files, &token).map(|reply| (reply, files)),
-            Err(error) => Err(error),
-        };
-        let recorded = match reply {
-            Ok((Reply::Interrupt, _)) => return Err(interrupted()),
-            Ok((Reply::Choice(_), files)) => record(store, &engine, skill, files).map(|()| true),
-            Ok((Reply::No, _)) => Ok(false),
-            Err(error) => Err(error),
-        };
-        match recorded {
-            Ok(true) => trusted.push(skill.name()),
-            Ok(false) => refused.push(skill.name()),
-            Err(error) => {
-                output::print_error_as_warning(
-                    &error,
-                    &format!("{} is not trusted", shorten_line(skill.name(), 64)),
-                );
-                refused.push(skill.name());
-            }
-        }
-    }
+    let (trusted, refused) =
+        if args.yes { record_all(store, &engine, &open) } else { ask_about_each(store, &engine, &open)? };
     let project = engine.project().display().to_string();
     if session.json() {
         output::print_json(&json!({"project": project, "trusted": trusted, "refused": refused}))?;
@@ -136,6 +107,85 @@ fn trust_skills(store: &TrustStore, path: &Path, args: &Args, session: &Session)
         output::print(&escape_text(&summary(&project, &trusted, open.is_empty())))?;
     }
     Ok(if refused.is_empty() { 0 } else { ErrorKind::Untrusted.exit_code() })
+}
+
+/// The names of the skills that are trusted now, and of those that are not.
+type Answered<'a> = (Vec<&'a str>, Vec<&'a str>);
+
+/// Records each yes at once.
+fn ask_about_each<'a>(store: &TrustStore, engine: &Engine, open: &[&'a Skill]) -> Result<Answered<'a>> {
+    let token = CancelToken::new();
+    cancel_on_interrupt(token.clone());
+    let (mut trusted, mut refused) = (Vec::new(), Vec::new());
+    for skill in open {
+        let reply = current_version(engine, skill)
+            .and_then(|(skill, files)| Ok((ask_about(engine, &skill, &files, &token)?, files)));
+        let recorded = match reply {
+            Ok((Reply::Interrupt, _)) => return Err(interrupted()),
+            Ok((Reply::Choice(_), files)) => record(store, engine, skill, files).map(|()| true),
+            Ok((Reply::No, _)) => Ok(false),
+            Err(error) => Err(error),
+        };
+        match recorded {
+            Ok(true) => trusted.push(skill.name()),
+            Ok(false) => refused.push(skill.name()),
+            Err(error) => {
+                warn_of_untrusted(skill, &error);
+                refused.push(skill.name());
+            }
+        }
+    }
+    Ok((trusted, refused))
+}
+
+/// Records all as they are now, with one change of the store for each project.
+fn record_all<'a>(store: &TrustStore, engine: &Engine, open: &[&'a Skill]) -> Answered<'a> {
+    let mut projects: BTreeMap<ProjectIdentity, Vec<(&Skill, SkillFiles)>> = BTreeMap::new();
+    let (mut trusted, mut refused) = (Vec::new(), Vec::new());
+    // The second time, as they are if they changed before the first.
+    let read = engine.skill_files_of_each(open).into_iter().zip(engine.skill_files_of_each(open));
+    for (skill, (before, now)) in open.iter().zip(read) {
+        let unchanged = || match (before?, now?) {
+            (before, now) if before.digest == now.digest => Ok((engine.project_identity(skill)?, now)),
+            _ => Err(changed_meanwhile(skill)),
+        };
+        match unchanged() {
+            Ok((project, files)) if files.folder.is_some() => {
+                projects.entry(project).or_default().push((*skill, files));
+            }
+            Ok((project, files)) => {
+                // The store says why it cannot be recorded.
+                if let Err(error) = store.trust_skills(&project, &[files]) {
+                    warn_of_untrusted(skill, &error);
+                }
+                refused.push(skill.name());
+            }
+            Err(error) => {
+                warn_of_untrusted(skill, &error);
+                refused.push(skill.name());
+            }
+        }
+    }
+    for (project, skills) in projects {
+        let (skills, files): (Vec<&'a Skill>, Vec<SkillFiles>) = skills.into_iter().unzip();
+        let names = skills.iter().map(|skill| skill.name());
+        match store.trust_skills(&project, &files) {
+            Ok(()) => trusted.extend(names),
+            Err(error) => {
+                let skills = output::plural(files.len(), "skill");
+                output::print_error_as_warning(
+                    &error,
+                    &format!("{skills} of {} are not trusted", project.path),
+                );
+                refused.extend(names);
+            }
+        }
+    }
+    (trusted, refused)
+}
+
+fn warn_of_untrusted(skill: &Skill, error: &SkillError) {
+    output::print_error_as_warning(error, &format!("{} is not trusted", shorten_line(skill.name(), 64)));
 }
 
 fn summary(project: &str, trusted: &[&str], had_none: bool) -> String {
@@ -152,7 +202,7 @@ fn current_version(engine: &Engine, skill: &Skill) -> Result<(Skill, SkillFiles)
     // It reads the skill again if it has changed since.
     let files = engine.skill_files(skill)?;
     let registry = engine.registry();
-    let now = registry.skills().iter().find(|now| now.folder() == skill.folder());
+    let now = registry.skill_with_folder(skill.folder());
     match now.filter(|_| files.digest == digest) {
         Some(now) => Ok((now.clone(), files)),
         None => Err(changed_meanwhile(skill)),
@@ -458,8 +508,8 @@ fn canonical(path: &Path) -> Result<PathBuf> {
     })
 }
 
-fn nobody_to_ask(open: &[(&Skill, TrustState)]) -> SkillError {
-    let names: Vec<String> = open.iter().take(10).map(|(skill, _)| shorten_line(skill.name(), 64)).collect();
+fn nobody_to_ask(open: &[&Skill]) -> SkillError {
+    let names: Vec<String> = open.iter().take(10).map(|skill| shorten_line(skill.name(), 64)).collect();
     let more = open.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let sentence =

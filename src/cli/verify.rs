@@ -2,6 +2,7 @@
 
 use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::registry::Skill;
 use metier::trust::LockFile;
 use serde_json::json;
 
@@ -13,8 +14,9 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let registry = engine.registry();
     let lock = read_lock_file(&engine)?;
-    let skills = project_skills(registry.skills()).map(|skill| engine.skill_files(skill));
-    let differences = lock.differences(&skills.collect::<Result<Vec<_>>>()?);
+    let skills: Vec<&Skill> = project_skills(registry.skills()).collect();
+    let files = engine.skill_files_of_each(&skills).into_iter().collect::<Result<Vec<_>>>()?;
+    let differences = lock.differences(&files);
     session.exit_watchdog().finish();
     output::print_problems(&registry);
     let error = (!differences.is_empty()).then(|| LockFile::error(&differences));

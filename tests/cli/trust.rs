@@ -61,6 +61,15 @@ fn without_a_terminal_trust_needs_a_yes_and_says_which_command_gives_it() {
 }
 
 #[test]
+fn a_yes_to_all_skills_writes_the_store_once() {
+    let project = checkout();
+    assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
+    let store = project.home().join(".local/share/metier/trust");
+    assert!(store.join("trust.json").is_file());
+    assert!(!store.join("trust.previous.json").exists(), "it was written, and then written again");
+}
+
+#[test]
 fn a_changed_skill_is_untrusted_and_shows_which_files_changed() {
     let project = checkout();
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
