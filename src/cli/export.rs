@@ -1,7 +1,7 @@
 //! `metier export`: packages skills as a plug-in of Agent Plugins 1.0, whose server runs them in their sandbox, or writes their
 //! definitions in the form of another system.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,12 +66,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let named = args.names.iter().map(|name| registry.find(name)).collect::<Result<Vec<_>>>()?;
     let name = plugin_name(args.plugin_name.as_deref().or(named.first().map(|skill| skill.name())))?;
     let mut skills: Vec<&Skill> = Vec::new();
+    let mut by_name: HashMap<&str, &Skill> = HashMap::new();
     for &skill in &named {
         let callees = engine.skill_files(skill)?.callees;
         let callees = callees.iter().map(|callee| registry.find(&callee.qualified_name));
         for skill in std::iter::once(Ok(skill)).chain(callees) {
             let skill = skill?;
-            match skills.iter().find(|other| other.name() == skill.name()) {
+            match by_name.insert(skill.name(), skill) {
                 None => skills.push(skill),
                 Some(other) if other.qualified_name() == skill.qualified_name() => {}
                 Some(other) => return Err(same_name_error(other, skill)),
@@ -79,8 +80,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         }
     }
     let mut files = PluginFiles::new();
+    let mut left = MAX_BYTES;
     for skill in &skills {
-        add_skill(&engine, skill, &mut files)?;
+        add_skill(&engine, skill, &mut files, &mut left)?;
     }
     files.insert("plugin.json".to_owned(), json_file(&manifest(name, &named)));
     files.insert("mcp.json".to_owned(), json_file(&server(name)));
@@ -124,14 +126,12 @@ fn same_name_error(one: &Skill, other: &Skill) -> SkillError {
     SkillError::new(ErrorKind::Usage, sentence).with_help("export them as two plug-ins")
 }
 
-/// Adds the files of a skill, as they were listed.
-fn add_skill(engine: &Engine, skill: &Skill, files: &mut PluginFiles) -> Result<()> {
+/// Adds the files of a skill, as they were listed, of at most that many bytes.
+fn add_skill(engine: &Engine, skill: &Skill, files: &mut PluginFiles, left: &mut u64) -> Result<()> {
     let listed = engine.skill_files(skill)?.files;
-    let mut left =
-        MAX_BYTES - files.values().map(|file| file.content.len() as u64).sum::<u64>().min(MAX_BYTES);
     for file in listed.files() {
-        let content = read_file(skill, file, left)?;
-        left -= file.size.min(left);
+        let content = read_file(skill, file, *left)?;
+        *left -= file.size.min(*left);
         if file.path == "SKILL.md" {
             require_valid(skill, &content)?;
         }

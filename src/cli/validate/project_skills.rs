@@ -1,11 +1,12 @@
 //! The skills of the project in which `metier validate` runs.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use metier::engine::{Engine, Requirement, RequirementKind, RequirementState};
 use metier::error::ErrorKind;
-use metier::registry::{Problem, Registry, Skill};
+use metier::registry::{Problem, Registry, Skill, SkillFolder};
 use metier_plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 use serde_json::Value;
 
@@ -16,6 +17,9 @@ use crate::cli::trust_words::trust_name;
 pub struct ProjectSkills {
     session: Session,
     engine: OnceLock<Option<Engine>>,
+    /// The skills, and the problems of what is none, by their paths without links.
+    skills: OnceLock<HashMap<PathBuf, SkillFolder>>,
+    problems: OnceLock<HashMap<PathBuf, Problem>>,
 }
 
 /// What a plan may call, and the skill that it belongs to.
@@ -28,7 +32,8 @@ pub struct PlanContext {
 
 impl ProjectSkills {
     pub fn new(session: &Session) -> Self {
-        Self { session: session.clone(), engine: OnceLock::new() }
+        let (engine, skills, problems) = Default::default();
+        Self { session: session.clone(), engine, skills, problems }
     }
 
     /// What the plan of the skill in that folder may call: the skills of the project if it is one of them; otherwise unknown.
@@ -87,11 +92,13 @@ impl ProjectSkills {
             return Some(Ok(skill));
         }
         let path = script.canonicalize().ok()?;
-        let registry = self.engine()?.registry();
-        let mut problems = registry.problems().iter();
-        let is_own =
-            |problem: &&Problem| problem.skipped && problem.path.canonicalize().is_ok_and(|own| own == path);
-        problems.find(is_own).cloned().map(Err)
+        let engine = self.engine()?;
+        let read = || {
+            by_real_path(engine.registry().problems().iter().filter(|problem| problem.skipped), |problem| {
+                Some(&problem.path)
+            })
+        };
+        self.problems.get_or_init(read).get(&path).cloned().map(Err)
     }
 
     fn engine(&self) -> Option<&Engine> {
@@ -101,16 +108,25 @@ impl ProjectSkills {
     fn skill_at(&self, folder: &Path) -> Option<(&Engine, Skill)> {
         let engine = self.engine()?;
         let folder = folder.canonicalize().ok()?;
-        let is_in_folder = |skill: &&Skill| {
-            skill
-                .folder()
-                .disk_path()
-                .and_then(|path| path.canonicalize().ok())
-                .is_some_and(|path| path == folder)
-        };
-        let skill = engine.registry().skills().iter().find(is_in_folder).cloned()?;
-        Some((engine, skill))
+        let registry = engine.registry();
+        let read = || by_real_path(registry.skills().iter().map(Skill::folder), SkillFolder::disk_path);
+        let found = self.skills.get_or_init(read).get(&folder)?;
+        Some((engine, registry.skill_with_folder(found)?.clone()))
     }
+}
+
+/// What has a path, by that path without links; of several with one the first.
+fn by_real_path<'a, T: Clone + 'a>(
+    all: impl Iterator<Item = &'a T>,
+    path: impl Fn(&'a T) -> Option<&'a Path>,
+) -> HashMap<PathBuf, T> {
+    let mut found = HashMap::new();
+    for one in all {
+        if let Some(real) = path(one).and_then(|path| path.canonicalize().ok()) {
+            found.entry(real).or_insert_with(|| one.clone());
+        }
+    }
+    found
 }
 
 /// The folder or the script of a skill that does not load, or that loads under another name than that of its folder.
