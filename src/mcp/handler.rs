@@ -13,8 +13,8 @@ use rmcp::model::{
     GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation, JsonObject,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceDirectoryRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
+    ReadResourceRequestParams, ReadResourceResponse, Resource, SKILLS_EXTENSION_ID, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -31,10 +31,12 @@ use super::disclosure::{self, ActivatedSkills};
 use super::elicitation::can_ask;
 use super::inventory::{Inventory, ServedTool};
 use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
+use super::paging::page;
 use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
 use super::task_messages::task_filter;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
+use crate::registry::Skill;
 use metier_core::error::{ErrorKind, SkillError};
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
@@ -179,13 +181,20 @@ impl ServerHandler for Handler {
         let inventory = self.inventory();
         let needs_objects = needs_objects(&context);
         let asks = self.calls.request_states().is_some() && can_ask(&context);
-        let mut tools = disclosure::tools(&inventory);
-        tools.extend(inventory.tools.iter().map(|served| {
-            let definition = tool_definition(served, needs_objects);
-            if asks { with_forms(definition, served) } else { definition }
-        }));
-        tools.sort_by(|a, b| a.name.cmp(&b.name));
-        let (page, next) = page(tools, request, json_size)?;
+        let mut listed: Vec<ListedTool> = disclosure::tools(&inventory)
+            .into_iter()
+            .map(|tool| ListedTool::OfServer(Box::new(tool)))
+            .collect();
+        listed.extend(inventory.tools.iter().map(ListedTool::OfSkill));
+        listed.sort_by(|a, b| a.name().cmp(b.name()));
+        let definition = |listed: &ListedTool<'_>| match listed {
+            ListedTool::OfServer(tool) => Tool::clone(tool),
+            ListedTool::OfSkill(served) => {
+                let definition = tool_definition(served, needs_objects);
+                if asks { with_forms(definition, served) } else { definition }
+            }
+        };
+        let (page, next) = page(&listed, request, |listed| Some(definition(listed)), json_size)?;
         let mut result = ListToolsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -258,7 +267,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         reserve(&context, LIST_BYTES).await?;
-        let (page, next) = page(prompts::prompts(&self.inventory()), request, json_size)?;
+        let inventory = self.inventory();
+        let listed: Vec<_> = prompts::listed_skills(&inventory).collect();
+        let (page, next) = page(&listed, request, |served| Some(prompts::listed_prompt(served)), json_size)?;
         let mut result = ListPromptsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -279,9 +290,10 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let found =
-            self.read(Some(&context), |engine, inventory, _| resources::resources(engine, inventory)).await?;
-        resource_page(found, request)
+        let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
+            resources::page(engine, inventory, request.and_then(|request| request.cursor))
+        };
+        Ok(resource_list(self.read(Some(&context), work).await??))
     }
 
     async fn list_resource_templates(
@@ -290,7 +302,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         reserve(&context, LIST_BYTES).await?;
-        let (page, next) = page(resources::templates(&self.inventory()), request, json_size)?;
+        let templates = resources::templates(&self.inventory());
+        let (page, next) = page(&templates, request, |template| Some(template.clone()), json_size)?;
         let mut result = ListResourceTemplatesResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -343,10 +356,11 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
-        let entries = self
-            .read(Some(&context), |engine, inventory, _| skills_extension::entries(engine, inventory))
-            .await?;
-        let (page, next) = page(entries, request, json_size)?;
+        let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
+            let skills: Vec<&Skill> = inventory.for_models().collect();
+            page(&skills, request, |skill| skills_extension::listed_entry(engine, skill), json_size)
+        };
+        let (page, next) = self.read(Some(&context), work).await??;
         let mut result = ListSkillsResult::with_all_items(page)
             .with_ttl_ms(LIST_LIFETIME_MS)
             .with_cache_scope(CacheScope::Private);
@@ -376,7 +390,8 @@ impl ServerHandler for Handler {
             skills_extension::folder(engine, inventory, &request.uri)
         };
         let found = self.read(Some(&context), work).await?.map_err(|error| request_error(&error))?;
-        resource_page(found, Some(cursor))
+        let page = page(&found, Some(cursor), |resource| Some(resource.clone()), json_size)?;
+        Ok(resource_list(page))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -510,41 +525,27 @@ pub(super) fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_none_or(|version| version.has_initialize())
 }
 
-/// One page of a list, and the cursor of the next one: at most [`resources::PAGE`] items, and [`LIST_BYTES`] unless one alone has more.
-pub(super) fn page<T>(
-    items: Vec<T>,
-    request: Option<PaginatedRequestParams>,
-    size: impl Fn(&T) -> usize,
-) -> Result<(Vec<T>, Option<String>), ErrorData> {
-    let start = match request.and_then(|request| request.cursor) {
-        None => 0,
-        Some(cursor) => match cursor.parse::<usize>() {
-            Ok(start) if start <= items.len() => start,
-            _ => return Err(ErrorData::invalid_params("the cursor is not one of this list", None)),
-        },
-    };
-    let (count, mut bytes) = (items.len(), 0);
-    let fits = |(place, item): &(usize, T)| {
-        bytes += size(item);
-        *place == 0 || bytes <= LIST_BYTES
-    };
-    let rest = items.into_iter().skip(start).take(resources::PAGE);
-    let page: Vec<T> = rest.enumerate().take_while(fits).map(|(_, item)| item).collect();
-    let end = start + page.len();
-    let next = (end < count).then(|| end.to_string());
-    Ok((page, next))
+/// A tool in a list, before its definition is written.
+enum ListedTool<'a> {
+    OfServer(Box<Tool>),
+    OfSkill(&'a ServedTool),
 }
 
-fn resource_page(
-    found: Vec<rmcp::model::Resource>,
-    request: Option<PaginatedRequestParams>,
-) -> Result<ListResourcesResult, ErrorData> {
-    let (page, next) = page(found, request, json_size)?;
+impl ListedTool<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::OfServer(tool) => &tool.name,
+            Self::OfSkill(served) => &served.name,
+        }
+    }
+}
+
+fn resource_list((page, next): (Vec<Resource>, Option<String>)) -> ListResourcesResult {
     let mut result = ListResourcesResult::with_all_items(page)
         .with_ttl_ms(LIST_LIFETIME_MS)
         .with_cache_scope(CacheScope::Private);
     result.next_cursor = next;
-    Ok(result)
+    result
 }
 
 pub(super) fn request_error(error: &SkillError) -> ErrorData {
@@ -552,31 +553,5 @@ pub(super) fn request_error(error: &SkillError) -> ErrorData {
     match error.kind() {
         ErrorKind::Io => ErrorData::internal_error(sentence, None),
         _ => ErrorData::invalid_params(sentence, Some(json!({"kind": error.kind().name()}))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_has_no_more_items_and_bytes_than_one_answer_may_have() {
-        let pages = |items: &[usize]| {
-            let items: Vec<String> = items.iter().map(|bytes| "x".repeat(*bytes)).collect();
-            let (mut found, mut cursor) = (Vec::new(), None);
-            loop {
-                let params = PaginatedRequestParams::default().with_cursor(cursor);
-                let (page, next) = page(items.clone(), Some(params), String::len).unwrap();
-                found.push(page.len());
-                match next {
-                    Some(next) => cursor = Some(next),
-                    None => return found,
-                }
-            }
-        };
-        assert_eq!(pages(&[]), [0]);
-        assert_eq!(pages(&[1; 1_100]), [500, 500, 100]);
-        assert_eq!(pages(&[LIST_BYTES / 3 + 1; 7]), [2, 2, 2, 1]);
-        assert_eq!(pages(&[LIST_BYTES * 2, 1, 1, LIST_BYTES * 2, 1]), [1, 2, 1, 1]);
     }
 }

@@ -1,6 +1,6 @@
 //! What the server offers at one moment: the trusted skills, and the tools of those that can run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::mime_type::mime_type;
@@ -9,8 +9,8 @@ use super::offered_resources::{OfferedResource, offered_resources};
 use super::skill_content::shown_line;
 use super::tool_names::{SERVER_TOOLS, ToolNames, tool_name};
 use super::tools::{SkillPart, SkillTool, skill_tools};
-use crate::engine::Engine;
-use crate::registry::Skill;
+use crate::engine::{Availability, Engine};
+use crate::registry::{Registry, Skill, parallel_map};
 use metier_core::error::ErrorKind;
 use metier_core::policy::ToolFilter;
 
@@ -73,37 +73,23 @@ impl Inventory {
     /// or removed: a half-written file takes nothing from a client.
     pub(super) fn read(engine: &Engine, filter: &ToolFilter, last: Option<&Self>) -> Self {
         let registry = engine.registry();
-        let mut skills: Vec<ServedSkill> = Vec::new();
-        let mut states = SkillStates::new();
-        for namesakes in registry.skills().chunk_by(|a, b| a.name() == b.name()) {
-            let name = namesakes[0].name();
-            let mut trusted =
-                namesakes.iter().filter(|skill| engine.trust_state(skill).is_trusted()).peekable();
-            let is_trusted = trusted.peek().is_some();
-            let served = trusted.find(|skill| skill.is_current(None));
-            let state = match served {
-                Some(_) => SkillState::Served,
-                None if !is_trusted => SkillState::Untrusted,
-                // It is being edited: the next look shows what became of it.
-                None => last.and_then(|last| last.states.get(name).cloned()).unwrap_or(SkillState::Served),
-            };
-            states.insert(name.to_owned(), state);
-            skills.extend(served.map(|skill| ServedSkill::new(registry.skills(), skill)));
+        let trusted = registry.nearest_accepted(engine.trusts_as_read());
+        let mut skills: Vec<ServedSkill> =
+            trusted.into_iter().map(|skill| ServedSkill::new(registry.namesakes(skill), skill)).collect();
+        let is_here = |name: &str| skills.binary_search_by(|known| known.skill.name().cmp(name)).is_ok();
+        let mut states = skill_states(engine, &registry, is_here, last);
+        let last_skills = last.map_or(&[][..], |last| &last.skills);
+        let gone = last_skills.iter().filter(|served| !is_here(served.skill.name()));
+        let broken: Vec<ServedSkill> =
+            gone.filter(|served| registry.is_broken(&served.address)).cloned().collect();
+        for served in &broken {
+            let reason = registry.find(&served.address).err().map(|error| error.message().to_owned());
+            states.insert(served.skill.name().to_owned(), SkillState::Broken(reason.unwrap_or_default()));
         }
-        let mut broken = Vec::new();
-        for served in last.map_or(&[][..], |last| &last.skills) {
-            let is_here = skills.iter().any(|known| known.skill.name() == served.skill.name());
-            if let Err(error) = registry.find(&served.address)
-                && !is_here
-                && error.kind() == ErrorKind::InvalidSkill
-            {
-                states.insert(served.skill.name().to_owned(), SkillState::Broken(error.message().to_owned()));
-                broken.push(served.clone());
-            }
-        }
-        let (reasons, faults) = reasons(engine, &skills);
+        let answers = availabilities(engine, &skills);
+        let (reasons, faults) = reasons(&skills, &answers);
         states.extend(faults);
-        let (tools, mut notices) = offered_tools(engine, &skills, &broken, (filter, last));
+        let (tools, mut notices) = offered_tools(engine, (&skills, &answers), &broken, (filter, last));
         skills.extend(broken);
         skills.sort_by(|a, b| a.skill.name().cmp(b.skill.name()));
         let mut inventory = Self {
@@ -120,9 +106,14 @@ impl Inventory {
             inventory.gone = gone_tools(last, &inventory);
         }
         // Clients read resources by themselves, so no reading may destroy anything.
-        let has_tool = |skill: &str, tool: &str| {
-            inventory.tool_of_skill(skill, tool).is_some_and(|served| !served.tool.risk.destructive)
+        let harmless_tool = |served: &ServedTool| match &served.tool.part {
+            SkillPart::Tool(tool) if !served.tool.risk.destructive => {
+                Some((served.skill.clone(), tool.clone()))
+            }
+            _ => None,
         };
+        let harmless: HashSet<(String, String)> = inventory.tools.iter().filter_map(harmless_tool).collect();
+        let has_tool = |skill: &str, tool: &str| harmless.contains(&(skill.to_owned(), tool.to_owned()));
         let (resources, refused) = offered_resources(inventory.for_models(), has_tool, mime_type);
         notices.extend(refused);
         (inventory.resources, inventory.notices) = (resources, notices);
@@ -161,6 +152,25 @@ impl Inventory {
     }
 }
 
+/// How each skill of the registry stands, by its name. `is_served` says which of them have one that is trusted and as it was read.
+fn skill_states(
+    engine: &Engine,
+    registry: &Registry,
+    is_served: impl Fn(&str) -> bool,
+    last: Option<&Inventory>,
+) -> SkillStates {
+    let others: Vec<&Skill> = registry.skills().iter().filter(|skill| !is_served(skill.name())).collect();
+    let trusted = others.iter().zip(engine.trust_states(&others)).filter(|(_, state)| state.is_trusted());
+    let trusted: BTreeSet<&str> = trusted.map(|(skill, _)| skill.name()).collect();
+    let state = |name: &str| match () {
+        () if is_served(name) => SkillState::Served,
+        () if !trusted.contains(name) => SkillState::Untrusted,
+        // It is being edited: the next look shows what became of it.
+        () => last.and_then(|last| last.states.get(name).cloned()).unwrap_or(SkillState::Served),
+    };
+    registry.skills().iter().map(|skill| (skill.name().to_owned(), state(skill.name()))).collect()
+}
+
 /// The tools that the last inventory had, or missed already, and that this one lacks.
 fn gone_tools(last: &Inventory, now: &Inventory) -> BTreeMap<String, GoneTool> {
     let mut gone = last.gone.clone();
@@ -175,12 +185,15 @@ fn gone_tools(last: &Inventory, now: &Inventory) -> BTreeMap<String, GoneTool> {
     gone
 }
 
-/// Why skills cannot run, and which of them have a contract that cannot be read. What a broken file says is not text for a model.
-fn reasons(engine: &Engine, skills: &[ServedSkill]) -> (BTreeMap<String, String>, SkillStates) {
+fn availabilities(engine: &Engine, skills: &[ServedSkill]) -> Vec<Availability> {
     let skills: Vec<&Skill> = skills.iter().map(|served| &served.skill).collect();
-    let answers = engine.availabilities_for_model(&skills);
+    engine.availabilities_for_model(&skills)
+}
+
+/// Why skills cannot run, and which of them have a contract that cannot be read. What a broken file says is not text for a model.
+fn reasons(skills: &[ServedSkill], answers: &[Availability]) -> (BTreeMap<String, String>, SkillStates) {
     let (mut reasons, mut faults) = (BTreeMap::new(), SkillStates::new());
-    for (skill, answer) in skills.into_iter().zip(answers) {
+    for (skill, answer) in skills.iter().map(|served| &served.skill).zip(answers) {
         let Some(reason) = answer.cannot_run() else { continue };
         let text = match reason.kind() {
             ErrorKind::InvalidSkill => {
@@ -199,7 +212,7 @@ fn reasons(engine: &Engine, skills: &[ServedSkill]) -> (BTreeMap<String, String>
 /// those of skills, then those that skills offer, then those of entrypoints.
 fn offered_tools(
     engine: &Engine,
-    skills: &[ServedSkill],
+    (skills, answers): (&[ServedSkill], &[Availability]),
     broken: &[ServedSkill],
     (filter, last): (&ToolFilter, Option<&Inventory>),
 ) -> (Vec<ServedTool>, Vec<String>) {
@@ -208,13 +221,16 @@ fn offered_tools(
     for name in SERVER_TOOLS {
         notices.extend(names.add(name, "a tool of the server".to_owned()).err());
     }
-    let last_tools = || last.map_or(&[][..], |last| &last.tools).iter();
+    let last_tools = tools_by_skill(last);
+    let last_tools = |skill: &str| last_tools.get(skill).into_iter().flatten().copied().cloned();
     let mut drafts: Vec<ServedTool> = Vec::new();
-    for served in skills.iter().filter(|served| served.is_for_models) {
+    let for_models = skills.iter().zip(answers).filter(|(served, _)| served.is_for_models);
+    let for_models: Vec<(&ServedSkill, &Availability)> = for_models.collect();
+    let tools = parallel_map(&for_models, |(served, answer)| skill_tools(engine, &served.skill, answer));
+    for ((served, _), tools) in for_models.into_iter().zip(tools) {
         let name = served.skill.name();
-        let tools = skill_tools(engine, &served.skill);
-        if tools.is_empty() && is_broken(engine, &served.skill) {
-            drafts.extend(last_tools().filter(|tool| tool.skill == name).cloned());
+        if tools.is_empty() && last.is_some() && is_broken(engine, &served.skill) {
+            drafts.extend(last_tools(name));
         }
         drafts.extend(tools.into_iter().map(|tool| ServedTool {
             name: tool_name(name, tool.part.name()),
@@ -223,8 +239,7 @@ fn offered_tools(
             tool: Arc::new(tool),
         }));
     }
-    let is_of_broken = |tool: &&ServedTool| broken.iter().any(|served| served.skill.name() == tool.skill);
-    drafts.extend(last_tools().filter(is_of_broken).cloned());
+    drafts.extend(broken.iter().flat_map(|served| last_tools(served.skill.name())));
     let offered: Vec<String> = drafts.iter().map(ServedTool::filter_name).collect();
     let unknown = filter.unknown_names(&offered).into_iter();
     notices.extend(unknown.map(|name| format!("no tool that is offered is called {}", shown_line(name))));
@@ -251,6 +266,15 @@ fn offered_tools(
     (tools, notices)
 }
 
+/// The tools that each skill had.
+fn tools_by_skill(last: Option<&Inventory>) -> HashMap<&str, Vec<&ServedTool>> {
+    let mut tools: HashMap<&str, Vec<&ServedTool>> = HashMap::new();
+    for tool in last.map_or(&[][..], |last| &last.tools) {
+        tools.entry(&tool.skill).or_default().push(tool);
+    }
+    tools
+}
+
 /// Whether its contract cannot be read, so that it cannot run until it is mended.
 fn is_broken(engine: &Engine, skill: &Skill) -> bool {
     engine.availability(skill).reason.is_some_and(|reason| reason.kind() == ErrorKind::InvalidSkill)
@@ -264,19 +288,14 @@ impl ServedTool {
 }
 
 impl ServedSkill {
-    fn new(all: &[Skill], skill: &Skill) -> Self {
+    fn new(namesakes: &[Skill], skill: &Skill) -> Self {
         let unversioned = |skill: &Skill| {
             let mut name = skill.qualified_name();
             name.truncate(name.rfind('@').unwrap_or(name.len()));
             name
         };
         let name = unversioned(skill);
-        let is_unique = all
-            .iter()
-            .filter(|other| other.name() == skill.name())
-            .filter(|other| unversioned(other) == name)
-            .count()
-            < 2;
+        let is_unique = namesakes.iter().filter(|other| unversioned(other) == name).count() < 2;
         Self {
             address: if is_unique { name } else { skill.qualified_name() },
             is_for_models: !skill.is_hidden_from_models(),

@@ -43,6 +43,7 @@ mod notices;
 mod null_arguments;
 mod offered_resources;
 mod options;
+mod paging;
 mod plan_journals;
 mod postponed_request;
 mod progress;

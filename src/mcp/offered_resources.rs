@@ -1,12 +1,14 @@
 //! The resources that skills offer at addresses of their own.
 
+use std::collections::HashMap;
+
 use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::{Map, Value};
 
 use super::skill_content::shown_line;
 use crate::registry::Skill;
 use metier_core::excerpt::shorten;
-use metier_skill::contract::{ProvidedResource, ResourceSource};
+use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri};
 
 /// The most resources that all skills offer together.
 const MAX_RESOURCES: usize = 10_000;
@@ -30,6 +32,7 @@ pub(super) fn offered_resources<'a>(
     file_type: impl Fn(&str) -> &'static str,
 ) -> (Vec<OfferedResource>, Vec<String>) {
     let (mut offered, mut notices): (Vec<OfferedResource>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut addresses = OfferedAddresses::default();
     for skill in skills {
         let resources = skill.contract().map_or(&[][..], |contract| &contract.resources);
         for resource in resources {
@@ -38,8 +41,7 @@ pub(super) fn offered_resources<'a>(
                 ResourceSource::Tool(tool) if !has_tool(skill.name(), tool) => continue,
                 _ => None,
             };
-            let mut others = offered.iter().filter(|other| other.skill != skill.name());
-            if let Some(other) = others.find(|other| other.resource.uri.overlaps(&resource.uri)) {
+            if let Some(other) = addresses.overlapping(&offered, skill, &resource.uri) {
                 notices.push(format!(
                     "the resource {} of the skill {} is not offered, because {} of the skill {} may be the same address",
                     resource.uri,
@@ -54,6 +56,7 @@ pub(super) fn offered_resources<'a>(
                     shown_line(skill.name())
                 ));
             } else {
+                addresses.add(offered.len(), &resource.uri);
                 let mime_type = resource.mime_type.clone().or(known_type);
                 offered.push(OfferedResource {
                     skill: skill.name().to_owned(),
@@ -64,6 +67,42 @@ pub(super) fn offered_resources<'a>(
         }
     }
     (offered, notices)
+}
+
+/// The positions of what is offered, by which an address is compared with few others.
+#[derive(Default)]
+struct OfferedAddresses {
+    plain: HashMap<String, Vec<usize>>,
+    templates: Vec<usize>,
+}
+
+impl OfferedAddresses {
+    fn add(&mut self, position: usize, uri: &ResourceUri) {
+        if uri.is_template() {
+            self.templates.push(position);
+        } else {
+            self.plain.entry(uri.as_str().to_owned()).or_default().push(position);
+        }
+    }
+
+    /// The first of what another skill offers that may have the same address. Two addresses without variables are the same, or
+    /// do not overlap.
+    fn overlapping<'a>(
+        &self,
+        offered: &'a [OfferedResource],
+        skill: &Skill,
+        uri: &ResourceUri,
+    ) -> Option<&'a OfferedResource> {
+        let is_meant =
+            |other: &&OfferedResource| other.skill != skill.name() && other.resource.uri.overlaps(uri);
+        if uri.is_template() {
+            return offered.iter().find(is_meant);
+        }
+        let same = self.plain.get(uri.as_str()).into_iter().flatten();
+        let mut positions: Vec<usize> = same.chain(&self.templates).copied().collect();
+        positions.sort_unstable();
+        positions.into_iter().filter_map(|position| offered.get(position)).find(is_meant)
+    }
 }
 
 impl OfferedResource {

@@ -19,18 +19,23 @@ const MAX_NAME: usize = 64;
 
 /// The prompts as a client lists them.
 pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
-    let argument = || {
-        PromptArgument::new(ARGUMENT)
-            .with_description("What is to be done with the skill.")
-            .with_required(false)
-    };
-    let prompt = |served: &ServedSkill| {
-        let description = metier_core::excerpt::shorten(&shown_line(served.skill.description()), 500);
-        let arguments = std::iter::once(argument())
-            .chain(inputs(&served.skill).into_iter().map(|(argument, _)| argument));
-        Prompt::new(served.skill.name(), Some(description), Some(arguments.collect()))
-    };
-    inventory.skills.iter().filter(|served| served.is_for_people).map(prompt).collect()
+    listed_skills(inventory).map(listed_prompt).collect()
+}
+
+/// The skills that people may choose.
+pub(super) fn listed_skills(inventory: &Inventory) -> impl Iterator<Item = &ServedSkill> {
+    inventory.skills.iter().filter(|served| served.is_for_people)
+}
+
+/// The prompt of a skill as a client lists it.
+pub(super) fn listed_prompt(served: &ServedSkill) -> Prompt {
+    let argument = PromptArgument::new(ARGUMENT)
+        .with_description("What is to be done with the skill.")
+        .with_required(false);
+    let description = metier_core::excerpt::shorten(&shown_line(served.skill.description()), 500);
+    let arguments =
+        std::iter::once(argument).chain(inputs(&served.skill).into_iter().map(|(argument, _)| argument));
+    Prompt::new(served.skill.name(), Some(description), Some(arguments.collect()))
 }
 
 /// The messages of a prompt: the files that the skill attaches, and its text. Reads files.

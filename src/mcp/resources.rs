@@ -1,12 +1,15 @@
 //! Resources: the files of the skills, with their sizes and digests, and results that were too large for an answer.
 
 use base64::Engine as _;
+use rmcp::ErrorData;
 use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
+use super::backlog::{LIST_BYTES, json_size};
 use super::inventory::Inventory;
 use super::mime_type::mime_type;
 use super::offered_resources::OfferedResource;
+use super::paging::{PAGE, unknown_cursor_error};
 use super::result_store::ResultStore;
 use super::skill_content::{files, invisible_characters, read_file, shown_line};
 use super::skill_uri::{file_uri, parse_file_uri};
@@ -18,8 +21,6 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
 /// The digest of a file among the metadata of its resource: the Skills extension wants its own prefix for what is about skills.
 const DIGEST: &str = "io.modelcontextprotocol.skills/digest";
-/// Resources of one page of a list.
-pub(super) const PAGE: usize = 500;
 
 /// A file of a skill that can be read.
 pub(super) struct SkillResourceFile {
@@ -37,7 +38,8 @@ pub(super) fn skill_files(engine: &Engine, skill: &Skill) -> Result<Vec<SkillRes
     };
     let listed = |path: &String| -> Option<&ListedFile> {
         let files = trusted.as_ref()?.files();
-        files.iter().find(|file| file.path == *path && !file.link)
+        let place = files.binary_search_by(|file| file.path.cmp(path)).ok()?;
+        files.get(place).filter(|file| !file.link)
     };
     let resource = |path: String| match (&trusted, listed(&path)) {
         (None, _) => Some(SkillResourceFile { path, facts: None }),
@@ -50,14 +52,46 @@ pub(super) fn skill_files(engine: &Engine, skill: &Skill) -> Result<Vec<SkillRes
     Ok(files(skill)?.into_iter().filter_map(resource).collect())
 }
 
-/// All files of all skills that models may choose, and what the skills offer at addresses of their own, in a fixed order.
-pub(super) fn resources(engine: &Engine, inventory: &Inventory) -> Vec<Resource> {
-    let of_skill = |skill: &Skill| {
-        let files = skill_files(engine, skill).unwrap_or_default();
-        files.into_iter().map(|file| file_resource(skill, &file)).collect::<Vec<_>>()
+/// One page of all files of all skills that models may choose, and of what the skills offer at addresses of their own, in a fixed
+/// order; and the cursor of the next one: `SKILL.FILE`, both counted. Only the skills of the page are read.
+pub(super) fn page(
+    engine: &Engine,
+    inventory: &Inventory,
+    cursor: Option<String>,
+) -> Result<(Vec<Resource>, Option<String>), ErrorData> {
+    let skills: Vec<&Skill> = inventory.for_models().collect();
+    let (first_skill, first_file) = match cursor {
+        None => (0, 0),
+        Some(cursor) => parse_cursor(&cursor, skills.len()).ok_or_else(unknown_cursor_error)?,
     };
-    let offered = inventory.resources.iter().filter_map(OfferedResource::listed);
-    inventory.for_models().flat_map(of_skill).chain(offered).collect()
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for at in first_skill..=skills.len() {
+        let found = match skills.get(at) {
+            Some(skill) => file_resources(engine, skill),
+            None => inventory.resources.iter().filter_map(OfferedResource::listed).collect(),
+        };
+        let start = if at == first_skill { first_file } else { 0 };
+        for (number, resource) in found.into_iter().enumerate().skip(start) {
+            bytes += json_size(&resource);
+            if page.len() == PAGE || !page.is_empty() && bytes > LIST_BYTES {
+                return Ok((page, Some(format!("{at}.{number}"))));
+            }
+            page.push(resource);
+        }
+    }
+    Ok((page, None))
+}
+
+/// The position of a skill, or of what comes after all of them, and of one of its files.
+fn parse_cursor(cursor: &str, skill_count: usize) -> Option<(usize, usize)> {
+    let (skill, file) = cursor.split_once('.')?;
+    let skill = skill.parse().ok().filter(|skill| *skill <= skill_count)?;
+    Some((skill, file.parse().ok()?))
+}
+
+fn file_resources(engine: &Engine, skill: &Skill) -> Vec<Resource> {
+    let files = skill_files(engine, skill).unwrap_or_default();
+    files.into_iter().map(|file| file_resource(skill, &file)).collect()
 }
 
 /// A file as a client lists it.

@@ -12,7 +12,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::handler::{Handler, page, reserve};
+use super::handler::{Handler, reserve};
+use super::paging::page;
 use super::task::Task;
 use super::task_changes::follow;
 use super::task_messages::{related, requested_lifetime, state};
@@ -114,7 +115,8 @@ impl Handler {
 
     fn list_session_tasks(&self, request: &CustomRequest, owner: &str) -> Result<Value, ErrorData> {
         // The state of a task is small; its result is no part of the list.
-        let (tasks, next) = page(self.caller().tasks.all(owner), page_params(request)?, |_| 0)?;
+        let tasks = self.caller().tasks.all(owner);
+        let (tasks, next) = page(&tasks, page_params(request)?, |task| Some(task.clone()), |_| 0)?;
         let states: Vec<Value> = tasks.iter().map(|task| state(&task.details())).collect();
         Ok(match next {
             Some(next) => json!({"tasks": states, "nextCursor": next}),

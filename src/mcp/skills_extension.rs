@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rmcp::model::{Resource, Skill as SkillEntry, SkillFrontmatter, SkillResource, SkillResources};
 use serde_json::{Map, Value};
 
-use super::inventory::{Inventory, ServedSkill};
+use super::inventory::Inventory;
 use super::resources::{SkillResourceFile, file_resource, find_file, skill_files};
 use super::skill_content::read_file;
 use super::skill_uri::file_uri;
@@ -23,10 +23,9 @@ const MAX_BYTES: u64 = 16 << 20;
 /// The type of a folder.
 const FOLDER: &str = "inode/directory";
 
-/// The skills that pass the specification. One entry that does not would make a client drop the whole list.
-pub(super) fn entries(engine: &Engine, inventory: &Inventory) -> Vec<SkillEntry> {
-    let served = inventory.skills.iter().filter(|served| served.is_for_models);
-    served.filter_map(|served: &ServedSkill| entry(engine, &served.skill).ok()).collect()
+/// The entry of a skill that passes the specification. One that does not would make a client drop the whole list.
+pub(super) fn listed_entry(engine: &Engine, skill: &Skill) -> Option<SkillEntry> {
+    entry(engine, skill).ok()
 }
 
 /// The entry of the skill whose text has this address.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::engine::{Engine, Invocation, RequestedPermission, ScriptChoice};
+use crate::engine::{Availability, Engine, Invocation, RequestedPermission, ScriptChoice};
 use crate::mcp::forms::{Form, forms};
 use crate::mcp::null_arguments::without_nulls;
 use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
@@ -84,11 +84,11 @@ pub(super) struct Risk {
     pub(super) open_world: bool,
 }
 
-/// The tools of a skill that can run: one for the skill, one for each tool that it offers, and one for each further entrypoint of its
+/// The tools of a skill that can run, if it has this availability: one for the skill, one for each tool that it offers, and one for each further entrypoint of its
 /// contract.
-pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
+pub(super) fn skill_tools(engine: &Engine, skill: &Skill, availability: &Availability) -> Vec<SkillTool> {
     let contract = skill.contract();
-    let main = main_tool(engine, skill);
+    let main = main_tool(engine, skill, availability);
     let main_entrypoint = contract.and_then(Contract::main_entrypoint);
     let entrypoints = contract.map_or(&[][..], |contract| &contract.entrypoints);
     let further = entrypoints.iter().filter(|(_, entrypoint)| Some(entrypoint) != main_entrypoint);
@@ -98,9 +98,8 @@ pub(super) fn skill_tools(engine: &Engine, skill: &Skill) -> Vec<SkillTool> {
     main.into_iter().chain(offered).chain(further).collect()
 }
 
-fn main_tool(engine: &Engine, skill: &Skill) -> Option<SkillTool> {
-    let main = engine.availability_for_model(skill, ScriptChoice::Main);
-    let main = main.runtime.filter(|_| main.is_runnable());
+fn main_tool(engine: &Engine, skill: &Skill, availability: &Availability) -> Option<SkillTool> {
+    let main = availability.runtime.filter(|_| availability.is_runnable());
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
         let is_plan = main? == RuntimeId::TOOL_SEQUENCE;

@@ -319,3 +319,34 @@ fn a_file_with_invisible_characters_says_so_and_a_resource_stays_as_it_is() {
         assert_eq!(plain["contents"].as_array().unwrap().len(), 1, "{plain}");
     }
 }
+
+#[test]
+fn the_pages_of_all_files_hold_each_file_once_and_read_the_skills_of_the_page_only() {
+    let mut project = Project::new();
+    let count = 400;
+    for number in 0..count {
+        project = project.lua(&format!("many-{number:03}"), "return 1");
+    }
+    let project = project.trusted();
+    let mut client = project.client(&[]);
+    let (mut uris, mut pages, mut cursor) = (Vec::new(), 0, json!({}));
+    loop {
+        let page = client.result("resources/list", cursor);
+        pages += 1;
+        let found = page["resources"].as_array().unwrap();
+        assert!(found.len() <= 500);
+        uris.extend(found.iter().map(|resource| resource["uri"].as_str().unwrap().to_owned()));
+        if page["nextCursor"].is_null() {
+            break;
+        }
+        cursor = json!({"cursor": page["nextCursor"]});
+    }
+    let own: Vec<&String> = uris.iter().filter(|uri| uri.starts_with("skill://many-")).collect();
+    let distinct: std::collections::BTreeSet<&&String> = own.iter().collect();
+    assert_eq!((own.len(), distinct.len()), (2 * count, 2 * count));
+    assert!(pages >= 2, "{pages}");
+    for cursor in ["0", "x.0", "99999.0", "0.x", ""] {
+        let answer = client.request("resources/list", json!({"cursor": cursor}));
+        assert_eq!(answer["error"]["code"], -32602, "{cursor}: {answer}");
+    }
+}
