@@ -61,6 +61,7 @@ fn main() {
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
     registry::availability(&mut criterion);
+    registry::listing(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     configuration::load(&mut criterion);

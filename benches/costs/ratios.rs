@@ -159,6 +159,18 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         Times(1.2),
     ),
     (
+        "list of 1,000 trusted skills for a model / walking and reading their files",
+        "listing/1000/metier",
+        "listing/1000/floor",
+        Times(5.0),
+    ),
+    (
+        "list of 10,000 trusted skills for a model / walking and reading their files",
+        "listing/10000/metier",
+        "listing/10000/floor",
+        Times(5.0),
+    ),
+    (
         "digest of a skill of 1,000 files / reading them",
         "trust_digest/metier",
         "trust_digest/read",

@@ -1,12 +1,14 @@
-//! Discovery against opening each SKILL.md and reading its head.
+//! Discovery against opening each SKILL.md and reading its head, and lists of skills against reading all their files.
 
 use std::fs::File;
+use std::hint::black_box;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use criterion::Criterion;
 use metier::engine::{Availability, Engine};
 use metier::registry::{Registry, Root, Roots, Scope, Skill};
+use metier::trust::{SkillFiles, TrustStore};
 use tempfile::TempDir;
 
 pub fn scan(criterion: &mut Criterion) {
@@ -53,6 +55,57 @@ pub fn availability(criterion: &mut Criterion) {
         b.iter(|| assert!(engine.availabilities(&known).iter().all(Availability::is_runnable)));
     });
     group.finish();
+}
+
+/// What a model's list takes: finding the skills, comparing the files of each with those that are trusted, and whether it can run;
+/// against walking the same folders and reading the same files.
+pub fn listing(criterion: &mut Criterion) {
+    for count in [1000, 10_000] {
+        let (folder, data) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+        let root = folder.path().join("skills");
+        std::fs::create_dir(&root).expect("a folder");
+        skills(&root, count);
+        for number in (0..count).step_by(2) {
+            let scripts = root.join(format!("skill-{number}/scripts"));
+            std::fs::create_dir(&scripts).expect("a folder");
+            std::fs::write(scripts.join("main.lua"), "return 1").expect("a file");
+        }
+        let roots = Roots::empty().with(Root::new(Scope::Project, ".bench", &root));
+        let engine = || {
+            let store = TrustStore::new(data.path().join("trust"));
+            Engine::builder(folder.path()).roots(roots.clone()).trust(store).build().expect("an engine")
+        };
+        trust_all(&engine());
+        let mut group = criterion.benchmark_group(format!("listing/{count}"));
+        group.sample_size(10);
+        group.bench_function("floor", |b| b.iter(|| assert_eq!(read_all(&root), count * 3 / 2)));
+        group.bench_function("metier", |b| {
+            b.iter(|| {
+                let engine = engine();
+                let registry = engine.registry();
+                let catalog = engine.catalog(&registry);
+                let answers = engine.availabilities_for_model(catalog.skills());
+                assert_eq!(answers.iter().filter(|answer| answer.is_runnable()).count(), count / 2);
+                assert_eq!(catalog.list().lines().count(), count);
+            });
+        });
+        group.finish();
+    }
+}
+
+fn trust_all(engine: &Engine) {
+    let registry = engine.registry();
+    let files: Vec<SkillFiles> =
+        registry.skills().iter().map(|skill| engine.skill_files(skill).expect("has a digest")).collect();
+    let project = engine.project_identity(&registry.skills()[0]).expect("a project");
+    engine.trust_store().expect("a store").trust_skills(&project, &files).expect("is recorded");
+}
+
+/// The number of files below this folder, which are all read.
+fn read_all(root: &Path) -> usize {
+    let files = walkdir::WalkDir::new(root).into_iter().map(|entry| entry.expect("walks"));
+    let files = files.filter(|entry| entry.file_type().is_file());
+    files.inspect(|file| drop(black_box(std::fs::read(file.path()).expect("reads")))).count()
 }
 
 fn skills(root: &Path, count: usize) {
