@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::expected::Expectation;
 use crate::cases::file_fixture::FileContent;
 use crate::cases::git_fixture::Commit;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
 use metier_core::policy::Permission;
 use metier_core::strict_json;
@@ -71,6 +72,7 @@ impl Case {
     /// Parses a case from JSON; fails with `invalid-skill`, with the location in `file`, if it is not valid.
     pub fn parse(name: impl Into<String>, file: &str, source: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(source).map_err(|_| invalid(file, None, "it is not UTF-8 text"))?;
+        let text = without_mark(text);
         if text.trim_start().starts_with('[') {
             // Serde would accept a list as the fields in order.
             return Err(invalid(file, None, "it is a list, and a case is an object"));
@@ -179,6 +181,13 @@ mod tests {
         ] {
             assert_eq!(refused(text).kind(), ErrorKind::InvalidSkill, "{text}");
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_case() {
+        let text = "\u{feff}{\"expect\": {\"value\": 1}}";
+        assert!(Case::parse("x", "cases/x.json", text.as_bytes()).is_ok());
+        assert!(refused(&format!("\u{feff}{text}")).message().contains("is not a case"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::Permission;
+use metier_core::byte_order_mark::without_mark;
 
 /// Maximum bytes of a file.
 const MAX_BYTES: u64 = 64 << 10;
@@ -102,7 +103,7 @@ pub fn is_common_value(value: &str) -> bool {
 
 /// The variables, or the line of the first mistake and what is wrong with it. No reason contains a value.
 fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, String)> {
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut rest = without_mark(text);
     let (mut variables, mut line) = (Vec::new(), 1);
     while !rest.is_empty() {
         let end = rest.find('\n').map_or(rest.len(), |end| end + 1);

@@ -34,6 +34,7 @@ pub fn read_with_text(option: &str) -> Result<(Value, String)> {
         }
         None => (option.to_owned(), "--input"),
     };
+    let text = metier_core::byte_order_mark::without_mark(&text).to_owned();
     let value =
         metier_core::strict_json::parse_repaired(&text).map_err(|reason| json_error(source, &reason))?;
     Ok((value, text))

@@ -5,6 +5,7 @@ mod services;
 mod synwire;
 mod table;
 
+use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{CompiledScript, PLUGIN_MANIFEST, RuntimeId, Script, SkillExecutor, SkillInput};
 use metier_core::host::untrusted::UntrustedDirs;
@@ -217,7 +218,7 @@ fn names_modules(source: &[u8]) -> bool {
         #[serde(rename = "wasm")]
         _wasm: Vec<serde::de::IgnoredAny>,
     }
-    serde_json::from_slice::<Manifest>(source).is_ok()
+    serde_json::from_slice::<Manifest>(bytes_without_mark(source)).is_ok()
 }
 
 /// The hosts that the manifest of a plug-in asks for, as permissions; a manifest with one that is none does not run.
@@ -227,7 +228,7 @@ pub(crate) fn plugin_manifest_hosts(source: &[u8]) -> Vec<Permission> {
         #[serde(default)]
         allowed_hosts: Option<Vec<String>>,
     }
-    let manifest: Option<Manifest> = serde_json::from_slice(source).ok();
+    let manifest: Option<Manifest> = serde_json::from_slice(bytes_without_mark(source)).ok();
     let hosts = manifest.and_then(|manifest| manifest.allowed_hosts).unwrap_or_default();
     let permission = |host: &String| match host.as_str() {
         "*" => Some(Permission::NET),

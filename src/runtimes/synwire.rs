@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::executor::{RuntimeId, Script, ScriptDialect};
 
 /// Stands on the first line, so that every line keeps its number.
@@ -25,7 +26,7 @@ pub(super) fn with_aliases(runtime: RuntimeId, script: &Script) -> Cow<'_, Scrip
         RuntimeId::RHAI => rhai_aliases(&String::from_utf8_lossy(&script.source)),
         _ => return Cow::Borrowed(script),
     };
-    let source = [aliases.as_bytes(), &script.source].concat();
+    let source = [aliases.as_bytes(), bytes_without_mark(&script.source)].concat();
     let mut script = script.clone();
     script.source = source.into();
     Cow::Owned(script)

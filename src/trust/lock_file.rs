@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry::{FileDifference, FileListChange, ListedFile};
 use crate::trust::SkillFiles;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
 use metier_core::host::Files;
 use metier_core::policy::SkillDigest;
@@ -192,7 +193,7 @@ impl LockFile {
                 .with_location(Location::new(PATH, line, None))
         };
         let text = std::str::from_utf8(text).map_err(|_| invalid(1, "the file is not UTF-8"))?;
-        let mut lines = (1..).zip(text.lines());
+        let mut lines = (1..).zip(without_mark(text).lines());
         let head = lines.next().and_then(|(_, line)| serde_json::from_str(line).ok());
         match head {
             Some(Head { metier_lock: VERSION }) => {}

@@ -404,6 +404,30 @@ const UNAVAILABLE: &[UnavailableSkill] = &[
     },
     UnavailableSkill {
         head: "",
+        files: &[(
+            "scripts/main.py",
+            "\u{feff}# /// script\r\n# requires-python = \">=3.12\"\r\n# ///\r\nprint(1)\r\n",
+        )],
+        programs: &[OLD_PYTHON],
+        reason: "scripts/main.py needs Python >=3.12, and python3 is 3.11.7 (BIN/python3)",
+    },
+    UnavailableSkill {
+        head: "",
+        files: &[(
+            "scripts/main",
+            "\u{feff}#!/usr/bin/env -S python3 -u\n# /// script\n# requires-python = \">=3.12,<4\"\n# dependencies = []\n# ///\n",
+        )],
+        programs: &[OLD_PYTHON],
+        reason: "scripts/main needs Python >=3.12,<4, and python3 is 3.11.7 (BIN/python3)",
+    },
+    UnavailableSkill {
+        head: "metadata: {worker: json-lines}\n",
+        files: &[("scripts/main.py", "# /// script\n# requires-python = \">=3.12\"\n# ///\nprint(1)")],
+        programs: &[OLD_PYTHON],
+        reason: "scripts/main.py needs Python >=3.12, and python3 is 3.11.7 (BIN/python3)",
+    },
+    UnavailableSkill {
+        head: "",
         files: &[
             ("scripts/main.py", "print(1)"),
             ("pyproject.toml", "[project]\nname = 'x'\nrequires-python = '~=3.12.1'"),

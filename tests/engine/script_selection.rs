@@ -35,6 +35,33 @@ fn a_script_is_named_without_its_extension() {
     assert_eq!(sentence(&several), "skill x has several scripts: scripts/fit.bash, scripts/fit.sh");
 }
 
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_script() {
+    let run = |path: &str, text: &str| skill("", &[(path, text)]).engine().run(Invocation::new("x"));
+    let mut scripts = vec![("scripts/main.lua", "return 1"), ("scripts/main.rhai", "1")];
+    if cfg!(unix) {
+        // The kernel finds no interpreter behind a mark, and is not asked.
+        scripts.extend([("scripts/main", "#!/bin/sh\nprintf 1"), ("scripts/main.sh", "printf 1")]);
+    }
+    for (path, text) in scripts {
+        let outcome = run(path, &format!("\u{feff}{text}"));
+        if path == "scripts/main.sh" {
+            // A shell takes the mark for a part of its first word.
+            assert!(outcome.result.is_err(), "{path}");
+        } else {
+            assert_eq!(value(outcome), json!(1), "{path}");
+        }
+    }
+    for (path, text) in [("scripts/main.lua", "return = 1"), ("scripts/main.rhai", "let = 1;")] {
+        let place = |text: &str| {
+            let outcome = run(path, text);
+            outcome.result.unwrap_err().location().map(|at| (at.file.clone(), at.line, at.column))
+        };
+        assert!(place(text).is_some(), "{path}");
+        assert_eq!(place(&format!("\u{feff}{text}")), place(text), "{path}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_script_that_is_a_link_out_of_its_skill_is_named_as_one() {

@@ -102,10 +102,43 @@ fn a_skill_with_steps_runs_them_whatever_helpers_lie_beside_it() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_plan() {
+    let load = |file: &str, text: &str| {
+        let folder = ".metier/skills/x";
+        let skill = Project::new().file(&format!("{folder}/SKILL.md"), "---\nname: x\ndescription: d\n---\n");
+        skill.file(&format!("{folder}/{file}"), text).run(&[])
+    };
+    for (file, text) in [
+        ("scripts/sequence.json", r#"[{"tool": "tree"}]"#),
+        ("skill.yaml", "steps: [{id: a, tool: tree}]\n"),
+        ("skill.yaml", "\nsteps:\n  - id: a\n    tool: tree\n"),
+    ] {
+        assert_eq!(load(file, text).steps.len(), 1, "{file}");
+        assert_eq!(load(file, &format!("\u{feff}{text}")).steps.len(), 1, "{file}");
+    }
+    for (file, text) in [
+        ("scripts/sequence.json", r#"[{"tool": "tree", "args": []}]"#),
+        ("scripts/sequence.json", r#"[{"tool" "tree"}]"#),
+        ("skill.yaml", "steps: [{id: a, tool: tree, args: []}]\n"),
+    ] {
+        let place = |text: &str| error(&load(file, text)).location().map(|at| (at.line, at.column));
+        assert!(place(text).is_some(), "{text}");
+        assert_eq!(place(&format!("\u{feff}{text}")), place(text), "{text}");
+    }
+}
+
+#[test]
 fn sy_t15_a_sequence_that_is_none_does_not_load() {
-    for text in
-        ["", "{}", "null", "[1]", r#"[{"args": {}}]"#, r#"[{"tool": "tree", "args": []}]"#, "[", "\u{feff}[]"]
-    {
+    for text in [
+        "",
+        "{}",
+        "null",
+        "[1]",
+        r#"[{"args": {}}]"#,
+        r#"[{"tool": "tree", "args": []}]"#,
+        "[",
+        "\u{feff}\u{feff}[]",
+    ] {
         let project =
             Project::new().sequence("x", "", &json!([])).file(".metier/skills/x/scripts/sequence.json", text);
         assert_eq!(error(&project.run(&[])).kind(), ErrorKind::InvalidSkill, "{text}");

@@ -3,6 +3,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod alloc_counter;
+pub mod byte_order_mark;
 pub mod client_variables;
 pub mod error;
 pub mod excerpt;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::npm_range::{self, is_file_of_npm};
 use super::requirement::escaped_excerpt;
 use super::requirements_file::{LineError, at_line, folders_above};
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
 
 const PACKAGE: &str = "package.json";
@@ -269,7 +270,7 @@ pub fn check_new_lock(text: &str) -> Result<()> {
 }
 
 fn parse_object(text: &str) -> Result<Map<String, Value>, LineError> {
-    match serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+    match serde_json::from_str(without_mark(text)) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(LineError { line: 1, reason: "it is not an object".into() }),
         Err(error) => {

@@ -68,6 +68,16 @@ mod tests {
             ("scripts/x.py", block("# dependencies = []\n"), None),
             (
                 "scripts/x.py",
+                format!("\u{feff}{}", block("# requires-python = \">=3.13\"\n")),
+                found(">=3.13", "scripts/x.py"),
+            ),
+            (
+                "scripts/x.py",
+                block("# requires-python = \">=3.13\"\n").replace('\n', "\r\n"),
+                found(">=3.13", "scripts/x.py"),
+            ),
+            (
+                "scripts/x.py",
                 block("# requires-python = \">=3.9\"\n# [tool.uv]\n"),
                 found(">=3.9", "scripts/x.py"),
             ),
@@ -85,5 +95,7 @@ mod tests {
         }
         assert_eq!(required("x.py", "", &[("pyproject.toml", "project = [")]), None);
         assert_eq!(required("x.py", "", &[]), None);
+        let marked = [("pyproject.toml", "\u{feff}[project]\nname = 'x'\nrequires-python = '>=3.12'")];
+        assert_eq!(required("x.py", "", &marked).is_some(), cfg!(feature = "config"));
     }
 }

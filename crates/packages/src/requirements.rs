@@ -11,6 +11,7 @@ use super::requirement::{Requirement, normalize_name};
 use super::requirements_file::{self, LineError, at_line, folders_above};
 use super::toml_text;
 use super::version_range::VersionRange;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// Whose packages they are.
@@ -244,7 +245,7 @@ impl Requirements {
 pub(super) fn script_block(source: &[u8]) -> Option<Result<(usize, String), LineError>> {
     const MAX_SCRIPT: usize = 1 << 20;
     let text = String::from_utf8_lossy(&source[..source.len().min(MAX_SCRIPT)]);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let lines: Vec<&str> = without_mark(&text).lines().map(str::trim_end).collect();
     let mut starts = (0..lines.len()).filter(|index| lines[*index] == "# /// script");
     let start = starts.next()?;
     let inner = lines[start + 1..].iter().take_while(|line| line.starts_with('#'));
@@ -285,6 +286,8 @@ mod tests {
         let files = [("requirements.txt", "six\n"), ("scripts/requirements.txt", "attrs\n")];
         let found = find("scripts/a.py", block, &files).unwrap().unwrap();
         assert_eq!((found.source.as_str(), found.python_lines().as_str()), ("scripts/a.py", "rich\n"));
+        let marked = format!("\u{feff}{}", block.trim_start_matches("#!/usr/bin/env python3\n"));
+        assert_eq!(find("scripts/a.py", &marked, &files).unwrap().unwrap().python_lines(), "rich\n");
         assert!(found.check_python("3.11.7").is_ok() && found.check_python("3.7").is_err());
         let near = find("scripts/a.py", "import attrs", &files).unwrap().unwrap();
         assert_eq!(

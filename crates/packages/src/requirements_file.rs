@@ -1,6 +1,7 @@
 //! Reads `requirements.txt`: requirement lines with comments and continuations, and nothing else.
 
 use super::requirement::Requirement;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Location, SkillError};
 
 /// Maximum bytes of a file with requirements.
@@ -18,7 +19,7 @@ pub(super) struct LineError {
 
 /// The requirements of a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, LineError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, first)) = lines.next() {

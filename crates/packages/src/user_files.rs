@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::untrusted::UntrustedDirs;
 
@@ -55,7 +56,7 @@ impl<'a> UserFiles<'a> {
         let mut text = Vec::new();
         let file = std::fs::File::open(path).map_err(failed)?;
         file.take(MAX_BYTES).read_to_end(&mut text).map_err(failed)?;
-        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+        Ok(Some(without_mark(&String::from_utf8_lossy(&text)).to_owned()))
     }
 }
 

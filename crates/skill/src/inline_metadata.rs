@@ -3,6 +3,7 @@
 
 use super::diagnostic::Diagnostic;
 use super::lint;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::excerpt::shorten;
 
 /// How much of a script is read for it.
@@ -63,7 +64,7 @@ impl InlineMetadata {
     pub fn parse(extension: &str, source: &[u8]) -> Self {
         let head = &source[..source.len().min(MAX_HEAD)];
         let text = String::from_utf8_lossy(head);
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let text = without_mark(&text);
         let Some(style) = CommentStyle::of_extension(extension) else {
             return Self { description: String::new(), text: String::new(), contract: None };
         };

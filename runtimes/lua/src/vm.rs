@@ -12,6 +12,7 @@ use super::interrupt::Interrupt;
 use crate::globals::Globals;
 use crate::run_slot::RunSlot;
 use crate::{from_lua, interruptible_std, to_lua};
+use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Hint, LimitKind, Location, Result, SkillError};
 use metier_core::executor::Script;
 use metier_core::executor::json_boundary::out_of_memory;
@@ -42,7 +43,7 @@ impl CompiledScript {
         let bytecode = LuaCompiler::new()
             .set_optimization_level(1)
             .set_debug_level(1)
-            .compile(&script.source)
+            .compile(bytes_without_mark(&script.source))
             .map_err(|error| syntax_error(&error, &script.path))?;
         // What compiles loads: all errors of a script are those of its text.
         Ok(Self {

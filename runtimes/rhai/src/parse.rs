@@ -13,6 +13,7 @@ use super::failure;
 use super::language::{MAX_NAMES, new_engine};
 use super::stack::Stack;
 use crate::closure_leaks::LeakCounter;
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, SkillError};
 use metier_core::executor::Script;
 use metier_core::policy::CancelToken;
@@ -50,7 +51,7 @@ pub(super) fn parse(script: &Script, cancel: &CancelToken) -> metier_core::error
         let mut engine = new_engine();
         engine.set_max_map_size(MAX_KEYS);
         limit_parser(&mut engine, cancel);
-        engine.compile(text)
+        engine.compile(without_mark(text))
     });
     stack.checkin();
     let parsed = compiled.map(|ast| ParsedScript {

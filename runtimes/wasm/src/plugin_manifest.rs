@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::imports::is_host_namespace;
 use crate::module_source::{MAIN_MODULE, ModuleRole, ModuleSource};
 use crate::plugin_settings::PluginSettings;
+use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::is_plugin_manifest;
 use metier_core::executor::{Script, ScriptDialect};
@@ -290,11 +291,11 @@ impl TotalBytes {
 /// Whether a script is a manifest: by its name, so that no other file leads to a module elsewhere, and by its text, since a
 /// source that is a module itself may have any name.
 fn is_manifest(path: &str, source: &[u8]) -> bool {
-    is_plugin_manifest(path) && source.trim_ascii_start().first() == Some(&b'{')
+    is_plugin_manifest(path) && bytes_without_mark(source).trim_ascii_start().first() == Some(&b'{')
 }
 
 fn parse(file: &str, source: &[u8]) -> Result<Manifest> {
-    let manifest: Manifest = serde_json::from_slice(source)
+    let manifest: Manifest = serde_json::from_slice(bytes_without_mark(source))
         .map_err(|error| invalid(file, &format!("is not a manifest of Extism: {error}")))?;
     let count = manifest.wasm.len();
     if count == 0 {
@@ -383,6 +384,15 @@ mod tests {
         }
         let module = inline_modules("scripts/a.wat", MODULE.to_vec(), |_| panic!("nothing is read"));
         assert_eq!(module.unwrap(), MODULE);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_manifest_or_of_a_module_in_text() {
+        let marked = |text: &[u8]| [&b"\xef\xbb\xbf"[..], text].concat();
+        let manifest = marked(json!({"wasm": [{"path": "a.wat"}]}).to_string().as_bytes());
+        let inlined = inline_modules("scripts/plugin.json", manifest, |_| Ok(marked(MODULE))).unwrap();
+        let (modules, _) = resolve(&Script::new("test", "scripts/plugin.json", inlined)).unwrap();
+        assert!(crate::wat::to_binary(&modules[0]).is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use wast::Wat;
 use wast::parser::{ParseBuffer, parse};
 
 use crate::module_source::ModuleSource;
+use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
 
 /// The maximum size of a module in bytes, as text and as binary.
@@ -35,7 +36,7 @@ fn check_size(module: &[u8], file: &str) -> Result<()> {
 }
 
 fn encode(source: &[u8], file: &str) -> Result<Vec<u8>> {
-    let text = std::str::from_utf8(source).map_err(|_| {
+    let text = std::str::from_utf8(bytes_without_mark(source)).map_err(|_| {
         SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no WebAssembly module"))
             .with_help("a module begins with the bytes \\0asm, or is text that begins with (module")
     })?;

@@ -11,6 +11,7 @@ use crate::parse::keys::{find_node, report_unknown_keys};
 use crate::parse::markdown::numbered_steps;
 use crate::parse::step::StepParser;
 use crate::{Plan, PlanForm, lint};
+use metier_core::byte_order_mark::mark_len;
 use metier_core::strict_json;
 use metier_core::template::Template;
 use metier_core::template::{Reference, ReferenceRoot};
@@ -22,17 +23,19 @@ use metier_skill::yaml::{self, Node, Value};
 /// `file` is its path in the skill's folder. Never panics; hostile text produces at most fifty diagnostics.
 pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
     let text = decode_source(source)?;
-    let mut findings = PlanDiagnosticSink::for_text(text);
-    if let Err(strict_json::ParseError { reason, offset: at }) = strict_json::parse_with_offset(text) {
+    let (mut findings, start) = (PlanDiagnosticSink::for_text(text), mark_len(text));
+    if let Err(strict_json::ParseError { reason, offset: at }) =
+        strict_json::parse_with_offset(&text[start..])
+    {
         findings.add(
             &lint::SYNTAX,
-            &(at..at),
+            &(start + at..start + at),
             reason,
             "the file is a JSON list of {\"tool\": …, \"args\": {…}}",
         );
         return Err(findings.into_sorted());
     }
-    let root = json_tree::parse_tree(text);
+    let root = json_tree::parse_tree_at(text, start);
     let parts = match &root.value {
         Value::Map(entries) => {
             report_unknown_keys(entries, &["steps", "outputs_from"], &mut findings);

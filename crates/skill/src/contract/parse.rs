@@ -18,6 +18,7 @@ use crate::contract::{
 };
 use crate::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::lint;
+use metier_core::byte_order_mark::mark_len;
 use metier_core::error::SkillError;
 
 /// The maximum size of a contract in bytes: 256 KiB.
@@ -25,7 +26,6 @@ pub const MAX_CONTRACT: usize = 256 * 1024;
 
 /// The maximum number of diagnostics of one contract.
 const MAX_DIAGNOSTICS: usize = 100;
-const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
@@ -174,8 +174,7 @@ fn read_text(
         report.add(&lint::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
         return None;
     }
-    let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-    let tree = parse_tree(text, &(start..text.len()));
+    let tree = parse_tree(text, &(mark_len(text)..text.len()));
     let tree = tree
         .map_err(|fault| {
             let message = format!("Invalid {language} in the contract: {}", fault.message);

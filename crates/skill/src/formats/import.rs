@@ -9,6 +9,7 @@ use crate::formats::export::{ExportFormat, ExportSource, export};
 use crate::name::is_allowed_name;
 use crate::yaml::{self, Entry, Node, Value};
 use crate::{Diagnostic, SkillLocation};
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// The keys of a skill in a workflow.
@@ -145,7 +146,7 @@ fn paths_in_text(text: &str) -> impl Iterator<Item = &str> {
 /// The skills of a file with several definitions, one after the other; `None` for a file with one.
 fn import_parts(file_name: &str, source: &[u8]) -> Result<Option<Vec<ImportedSkill>>> {
     let Ok(text) = std::str::from_utf8(source) else { return Ok(None) };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let tree = if file_name.to_ascii_lowercase().ends_with(".json") {
         super::json_text::parse_within(text, &(0..text.len()))
     } else {

@@ -1,5 +1,7 @@
 //! Parses the shebang of a script: `#!/usr/bin/env -S python3 -u`.
 
+use metier_core::byte_order_mark::bytes_without_mark;
+
 /// The program that a shebang names, and its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shebang<'a> {
@@ -12,9 +14,10 @@ pub(crate) struct Shebang<'a> {
 /// A longer line is not a shebang. Linux itself reads 256 bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// The shebang of a script. For `env` it is the program that `env` starts, without the options and assignments of `env`.
+/// The shebang of a script. For `env` it is the program that `env` starts, without the options and assignments of `env`. The
+/// kernel finds none behind a byte order mark, but it does not start scripts: the program that is found here does.
 pub(crate) fn parse(source: &[u8]) -> Option<Shebang<'_>> {
-    let rest = source.strip_prefix(b"#!")?;
+    let rest = bytes_without_mark(source).strip_prefix(b"#!")?;
     let line = rest.split(|byte| *byte == b'\n').next().filter(|line| line.len() <= MAX_LINE_BYTES)?;
     let mut words = std::str::from_utf8(line).ok()?.split_whitespace().peekable();
     let mut program = base_name(words.next()?);
@@ -46,6 +49,7 @@ mod tests {
             ("#!/usr/bin/env python3\n", "python3", &[]),
             ("#!/usr/bin/env -S node --no-warnings\n", "node", &["--no-warnings"]),
             ("#!/usr/bin/env -S -i -u HOME A=1 bash -e\n", "bash", &["-e"]),
+            ("\u{feff}#!/bin/bash -e\n", "bash", &["-e"]),
             ("#!/home/someone/venv/bin/python\n", "python", &[]),
         ] {
             let args = args.to_vec();
@@ -56,9 +60,16 @@ mod tests {
     #[test]
     fn what_is_no_shebang_is_none() {
         let endless = [b"#!/bin/sh ".as_slice(), &[b'a'; 5000]].concat();
-        for source in
-            [b"".as_slice(), b"#!", b"#!\n/bin/sh", b"#!/usr/bin/env", b" #!/bin/sh", b"#!\xff", &endless]
-        {
+        for source in [
+            b"".as_slice(),
+            b"#!",
+            b"#!\n/bin/sh",
+            b"#!/usr/bin/env",
+            b" #!/bin/sh",
+            "\u{feff}\u{feff}#!/bin/sh".as_bytes(),
+            b"#!\xff",
+            &endless,
+        ] {
             assert_eq!(parse(source), None, "{:?}", String::from_utf8_lossy(source));
         }
     }
