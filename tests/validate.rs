@@ -250,7 +250,42 @@ fn a_runtime_must_be_one_and_have_a_script() {
     assert_eq!(codes_of_x(&with("lua")), [""; 0]);
     assert_eq!(codes_of_x(&with("external")), [""; 0]);
     assert_eq!(codes_of_x(&with("wasm")), ["runtime-unfit error 5:12"]);
-    assert_eq!(codes_of_x(&with("python")), ["runtime-unknown error 5:12"]);
+    for foreign in ["python", "node20", "20", "pyton"] {
+        let project = with(foreign);
+        assert_eq!(codes_of_x(&project), ["runtime-foreign warning 5:12"], "{foreign}");
+        assert_eq!(project.metier(&["validate", "x"]).code, 0, "{foreign}");
+    }
+    assert_eq!(
+        codes_of_x(&with("{engine: node}")),
+        ["metadata-nested warning 5:3", "metadata-runtime warning 5:12"]
+    );
+    let at_top = Project::new()
+        .file("x/SKILL.md", "---\nname: x\ndescription: d\nruntime: python\n---\n")
+        .file("x/scripts/main.lua", "return 1");
+    assert!(codes_of_x(&at_top).contains(&"runtime-unknown error 4:10".to_owned()));
+}
+
+#[test]
+fn text_that_yaml_drops_is_reported_with_its_place() {
+    let with = |description: &str| {
+        Project::new().file("x/SKILL.md", format!("---\nname: x\ndescription: {description}\n---\n"))
+    };
+    assert_eq!(codes_of_x(&with("Fix issue #12 and more")), ["yaml-text-dropped warning 3:24"]);
+    assert_eq!(codes_of_x(&with("&name does things")), ["yaml-text-dropped warning 3:14"]);
+    assert_eq!(codes_of_x(&with("!important does things")), ["yaml-text-dropped warning 3:14"]);
+    assert_eq!(codes_of_x(&with("Fix it # a comment")), [""; 0]);
+    assert_eq!(codes_of_x(&with("'Fix issue #12 and more'")), [""; 0]);
+    let shown = with("Fix issue #12 and more").metier(&["validate", "x"]).stdout;
+    assert!(shown.contains("`#12 and more` is a comment of YAML, so it is left out of the value"), "{shown}");
+    assert!(shown.contains("put quotes around the whole value"), "{shown}");
+    for file in ["skill.yaml", "skill.yml"] {
+        let text = "description: d\ninputs:\n  n: {type: string, description: d}\n  m:\n    type: string\n    description: Issue #3\n";
+        let project = skill("").file(&format!("x/{file}"), text);
+        let answer = project.metier(&["validate", "x", "--json"]).json();
+        let found = answer[0]["contract"]["diagnostics"].as_array().unwrap().clone();
+        let dropped = found.iter().find(|found| found["code"] == "yaml-text-dropped").unwrap();
+        assert_eq!((&dropped["line"], &dropped["column"]), (&6.into(), &24.into()), "{answer}");
+    }
 }
 
 #[test]

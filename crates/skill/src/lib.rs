@@ -9,6 +9,7 @@ mod allowed_tools;
 pub mod contract;
 mod diagnostic;
 pub(crate) mod diagnostic_sink;
+mod dropped_text;
 pub mod formats;
 mod frontmatter;
 pub mod inline_metadata;

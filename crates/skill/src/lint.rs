@@ -48,6 +48,7 @@ rules! {
     YAML_KEY_NOT_TEXT = "yaml-key-not-text", Error, BLOCKS, "A key is a list or a map.";
     YAML_TOO_DEEP = "yaml-too-deep", Error, BLOCKS, "Lists and maps are nested too deeply.";
     YAML_TOO_BIG = "yaml-too-big", Error, BLOCKS, "There are too many values, or aliases multiply them.";
+    YAML_TEXT_DROPPED = "yaml-text-dropped", Warning, LOADS, "YAML leaves out a part of a value, as a comment, an anchor or a tag.";
     NOT_A_MAP = "not-a-map", Error, BLOCKS, "The frontmatter is YAML, but not a map.";
     NAME_MISSING = "name-missing", Error, LOADS, "There is no name.";
     NAME_NOT_TEXT = "name-not-text", Error, LOADS, "The name is a list or a map.";

@@ -8,7 +8,7 @@ use super::location::SkillLocation;
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
 use super::yaml::{self, Entry, Tree, Value, YamlError};
-use super::{repair, skills_ref, untitled};
+use super::{dropped_text, repair, skills_ref, untitled};
 use crate::diagnostic_sink::{DiagnosticSink, find_control_character};
 use crate::lint;
 
@@ -187,22 +187,22 @@ fn read(
     let at = found.yaml.clone();
     let tree = yaml::parse_within(text, &at);
     let manifest = match &tree {
-        Ok(tree) => read_tree(tree, found, place, report),
-        Err(fault) => {
-            repair_yaml(text, &at, fault, report).and_then(|tree| read_tree(&tree, found, place, report))
-        }
+        Ok(tree) => read_tree(tree, (text, found), place, report),
+        Err(fault) => repair_yaml(text, &at, fault, report)
+            .and_then(|tree| read_tree(&tree, (text, found), place, report)),
     };
     ParseProgress::Yaml(Box::new(ParsedYaml { range: at, tree, manifest }))
 }
 
 fn read_tree(
     tree: &Tree,
-    found: &Frontmatter,
+    (text, found): (&str, &Frontmatter),
     place: SkillLocation<'_>,
     report: &mut DiagnosticSink<'_>,
 ) -> Option<Manifest> {
     match &tree.root {
         Some(yaml::Node { value: Value::Map(entries), .. }) => {
+            dropped_text::report(text, entries, report);
             manifest::read(entries, place.directory, found.body_start, report)
         }
         root => {

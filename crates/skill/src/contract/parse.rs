@@ -17,6 +17,7 @@ use crate::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
 };
 use crate::diagnostic_sink::{DiagnosticSink, find_control_character};
+use crate::dropped_text;
 use crate::lint;
 use metier_core::byte_order_mark::mark_len;
 use metier_core::error::SkillError;
@@ -182,7 +183,10 @@ fn read_text(
         })
         .ok()?;
     match &tree.root {
-        Some(yaml::Node { value: Value::Map(entries), .. }) => read(entries, report),
+        Some(yaml::Node { value: Value::Map(entries), .. }) => {
+            dropped_text::report(text, entries, report);
+            read(entries, report)
+        }
         root => {
             let at = root.as_ref().map_or(0..0, |root| root.span.clone());
             let message = "a contract must be a map";
