@@ -156,7 +156,7 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
             .or_else(|error| plan_in_text(skill, declared)?.ok_or(error))?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
-    Ok(SelectedScript { dialect: declared_dialect(skill), ..SelectedScript::new(path, runtime) })
+    Ok(SelectedScript { dialect: declared_dialect(runtimes, skill), ..SelectedScript::new(path, runtime) })
 }
 
 /// The handler of a skill whose format says that one runs, unless another script is named.
@@ -223,9 +223,10 @@ pub(super) fn declared_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<Opt
     let named = skill.contract().and_then(|contract| {
         Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
     });
-    let manifest = skill.manifest();
-    let named =
-        named.or_else(|| Some((manifest.runtime.as_deref()?, manifest_location(manifest.lines.runtime))));
+    let named = named.or_else(|| {
+        let place = manifest_location(skill.manifest().lines.runtime);
+        Some((manifest_runtime(runtimes, skill)?, place))
+    });
     let Some((name, place)) = named else { return Ok(None) };
     match runtimes.find(name) {
         Ok(runtime) => Ok(Some(DeclaredRuntime { runtime, location: place })),
@@ -233,10 +234,15 @@ pub(super) fn declared_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<Opt
     }
 }
 
+/// The runtime that `SKILL.md` declares.
+fn manifest_runtime<'a>(runtimes: &Runtimes, skill: &'a Skill) -> Option<&'a str> {
+    skill.manifest().declared_runtime(|name| runtimes.find(name).is_ok())
+}
+
 /// The system for which the scripts of the skill were written, as the runtime says that it declares.
-fn declared_dialect(skill: &Skill) -> ScriptDialect {
+fn declared_dialect(runtimes: &Runtimes, skill: &Skill) -> ScriptDialect {
     let of_contract = skill.contract().and_then(|contract| contract.runtime.as_deref());
-    let name = of_contract.or(skill.manifest().runtime.as_deref());
+    let name = of_contract.or_else(|| manifest_runtime(runtimes, skill));
     name.map(ScriptDialect::from_runtime_name).unwrap_or_default()
 }
 
@@ -291,7 +297,7 @@ pub(super) fn select_entrypoint(
     }
     let dialect = match &runtime {
         Some(name) => ScriptDialect::from_runtime_name(name),
-        None => declared_dialect(skill),
+        None => declared_dialect(runtimes, skill),
     };
     let runtime = match runtime {
         Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,

@@ -1,12 +1,14 @@
 //! Reads the contract beside a `SKILL.md`, or a definition without one, if the listing of the folder contains it.
 
 use std::io::{self, Read};
+use std::path::Path;
 
+use super::problem::Problem;
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_names::SKILL_FILE_NAMES;
 use metier_skill::contract::{CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract};
 use metier_skill::formats;
-use metier_skill::{Diagnostic, LoadedSkill, Manifest};
+use metier_skill::{Diagnostic, LoadedSkill, Manifest, Severity};
 
 /// Which of the contract's file names a folder has.
 pub(super) type PresentContracts = [bool; CONTRACT_FILES.len()];
@@ -80,12 +82,28 @@ pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> O
         let [name, ..] = SKILL_FILE_NAMES;
         return frontmatter_contract(name, skill.file(name)?, manifest);
     };
-    Some(parse_contract(file, Ok(skill.file(file)?), present, manifest))
+    let parsed = parse_contract(file, Ok(skill.file(file)?), present, manifest);
+    (!parsed.is_left_out()).then_some(parsed)
 }
 
 impl ContractFile {
     fn new(file: &'static str, ParsedContract { contract, diagnostics }: ParsedContract) -> Self {
         Self { file_name: file, contract: contract.map(Box::new), diagnostics }
+    }
+
+    /// Whether it is no contract, and says nothing of the skill.
+    fn is_left_out(&self) -> bool {
+        self.contract.is_none() && self.blocking_diagnostic().is_none()
+    }
+
+    /// Why the file in this folder is left out, if it is no contract.
+    pub(super) fn left_out_problem(&self, folder: &Path) -> Option<Problem> {
+        let Diagnostic { message, help, .. } = self.diagnostics.first().filter(|_| self.is_left_out())?;
+        let problem = Problem::note(folder.join(self.file_name), Severity::Warning, message);
+        Some(match help {
+            Some(help) => problem.with_help(help),
+            None => problem,
+        })
     }
 
     /// The diagnostic that blocks the skill from running.

@@ -62,6 +62,8 @@ pub(super) struct SkillFile {
     pub(super) file_name: &'static str,
     pub(super) parsed: Result<LoadedSkill>,
     pub(super) contract_file: Option<ContractFile>,
+    /// Why a file that is called like a contract is left out.
+    pub(super) left_out: Option<Problem>,
     /// By which an edit is recognised; `None` inside the program.
     pub(super) fingerprint: Option<Fingerprint>,
 }
@@ -152,7 +154,8 @@ impl Inspection {
             (None, Some(name)) => Some(read_definition(&folder, candidate, name, contracts)),
             (None, None) => None,
         };
-        if let Some(found) = &self.skill_file {
+        if let Some(found) = &mut self.skill_file {
+            self.problems.extend(found.left_out.take());
             self.skill_sign = None;
             self.subfolders.iter_mut().for_each(|subfolder| subfolder.is_in_skill = true);
             if found.declares_runtime() && !candidate.is_root {
@@ -206,9 +209,11 @@ fn read_skill_file(
         });
         contract_file::parse_contract(name, source, contracts, manifest)
     });
+    let left_out = contract_file.as_ref().and_then(|found| found.left_out_problem(&candidate.path));
+    let contract_file = contract_file.filter(|_| left_out.is_none());
     let contract_file = contract_file.or_else(|| contract_file::frontmatter_contract(file, &head, manifest?));
     let fingerprint = Some(Fingerprint::new(began, stats, contract_name, &[&head, &contract]));
-    SkillFile { file_name: file, parsed, contract_file, fingerprint }
+    SkillFile { file_name: file, parsed, contract_file, left_out, fingerprint }
 }
 
 /// Reads a definition without a `SKILL.md`.
@@ -231,7 +236,7 @@ fn read_definition(
         Err(error) => (Err(SkillError::io("it cannot be read", error)), None),
     };
     let fingerprint = Some(Fingerprint::new(began, stats, None, &[&source]));
-    SkillFile { file_name, parsed, contract_file, fingerprint }
+    SkillFile { file_name, parsed, contract_file, left_out: None, fingerprint }
 }
 
 /// Reads the definition of the skill that a script in a root is.
@@ -247,7 +252,7 @@ pub(super) fn inspect_script(path: &Path) -> SkillFile {
         Ok(read) => read,
         Err(error) => {
             let parsed = Err(SkillError::io("it cannot be read", error));
-            return SkillFile { file_name, parsed, contract_file: None, fingerprint: None };
+            return SkillFile { file_name, parsed, contract_file: None, left_out: None, fingerprint: None };
         }
     };
     let metadata = InlineMetadata::parse(drop_in::extension(path), &head);
@@ -265,7 +270,7 @@ pub(super) fn inspect_script(path: &Path) -> SkillFile {
         loaded.manifest.as_ref().and_then(|manifest| parse_inline_contract(metadata.contract, manifest));
     let stats = DefinitionStats { folder: None, file: Some(stat), contract: None };
     let fingerprint = Some(Fingerprint::new(began, stats, None, &[&head]));
-    SkillFile { file_name, parsed: Ok::<LoadedSkill, _>(loaded), contract_file, fingerprint }
+    SkillFile { file_name, parsed: Ok::<LoadedSkill, _>(loaded), contract_file, left_out: None, fingerprint }
 }
 
 fn parse_inline_contract(

@@ -204,7 +204,13 @@ impl Scan {
             self.add_skill(
                 &origin,
                 SkillFolder::Embedded(skill),
-                SkillFile { file_name: file, parsed: Ok(parsed), contract_file, fingerprint: None },
+                SkillFile {
+                    file_name: file,
+                    parsed: Ok(parsed),
+                    contract_file,
+                    left_out: None,
+                    fingerprint: None,
+                },
             );
         }
     }
@@ -252,7 +258,7 @@ impl Scan {
         &mut self,
         origin: &Arc<RootOrigin>,
         folder: SkillFolder,
-        SkillFile { file_name: file, parsed, contract_file, fingerprint }: SkillFile,
+        SkillFile { file_name: file, parsed, contract_file, fingerprint, .. }: SkillFile,
     ) {
         let address = SkillAddress { origin: origin.clone(), folder, file_name: file };
         let broken = match parsed {

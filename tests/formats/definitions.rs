@@ -89,9 +89,11 @@ fn an_unread_skill_json_is_an_error_and_never_a_success() {
     for unknown in
         ["{\"name\": \"pay\", \"stars\": 5}", "{}", "[]", "", "{\"name\": ", "// x\n{}", "\u{feff}{}", "null"]
     {
-        let project = Project::lua("return 1").file(".metier/skills/x/skill.json", unknown);
-        let outcome = project.run(&[]);
-        assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{unknown}");
+        if !unknown.ends_with('}') || unknown.starts_with('/') {
+            let project = Project::lua("return 1").file(".metier/skills/x/skill.json", unknown);
+            let outcome = project.run(&[]);
+            assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{unknown}");
+        }
         let alone = Project::new()
             .file(".metier/skills/y/skill.json", unknown)
             .file(".metier/skills/y/scripts/main.lua", "return 1");
@@ -102,6 +104,86 @@ fn an_unread_skill_json_is_an_error_and_never_a_success() {
         assert_eq!(problem.path, alone.path(".metier/skills/y/skill.json"), "{unknown}");
         assert_eq!(kind(&engine.run(Invocation::new("y"))), ErrorKind::InvalidSkill, "{unknown}");
     }
+}
+
+#[test]
+fn a_foreign_file_beside_a_skill_file_is_left_out_with_a_warning() {
+    for (file, text) in [
+        ("skill.json", r#"{"name": "s1", "version": "1.0.0"}"#),
+        ("skill.json", "\u{feff}{}"),
+        ("skill.json", r#"{"name": "y", "author": "z", "tags": ["a"], "stars": 5}"#),
+        ("skill.json", r#"{"mcpServers": {"a": {"command": "b"}}}"#),
+        ("skill.yaml", "name: CI\non: push\njobs: {test: {}}\n"),
+        ("skill.yml", "openapi: 3.1.0\ninfo: {title: x}\npaths: {}\n"),
+    ] {
+        let path = format!(".metier/skills/x/{file}");
+        let project = Project::lua("return 1").file(&path, text);
+        let engine = project.engine();
+        let registry = engine.registry();
+        let [problem] = registry.problems() else { panic!("{text}: {:?}", registry.problems()) };
+        assert_eq!((problem.severity, problem.skipped), (Severity::Warning, false), "{text}");
+        assert_eq!(problem.path, project.path(&path), "{text}");
+        assert!(
+            problem.message.ends_with("so it is left out, and the skill runs by its SKILL.md"),
+            "{problem}"
+        );
+        assert_eq!(value(engine.run(Invocation::new("x"))), 1, "{text}");
+        assert_eq!(registry.skills()[0].contract_file(), None, "{text}");
+    }
+}
+
+#[test]
+fn what_could_restrict_a_run_is_never_left_out() {
+    for key in [
+        "permissions",
+        "permission",
+        "inputs",
+        "entrypoint",
+        "limits",
+        "timeout_ms",
+        "env",
+        "secrets",
+        "metadata",
+        "skill",
+    ] {
+        let text = format!(r#"{{"name": "x", "version": "1.0.0", "{key}": {{}}}}"#);
+        let project = Project::lua("return 1").file(".metier/skills/x/skill.json", text);
+        assert_eq!(kind(&project.run(&[])), ErrorKind::InvalidSkill, "{key}");
+    }
+    let narrowing = "name: CI\non: push\njobs: {}\npermissions: {contents: read}\n";
+    let project = Project::lua("return 1").file(".metier/skills/x/skill.yaml", narrowing);
+    assert_eq!(kind(&project.run(&[])), ErrorKind::InvalidSkill);
+}
+
+#[test]
+fn an_edit_that_makes_a_foreign_file_a_contract_counts_from_the_next_run() {
+    let project = Project::lua("return 1").file(".metier/skills/x/skill.json", "{}");
+    let engine = project.engine();
+    assert_eq!(value(engine.run(Invocation::new("x"))), 1);
+    let _project = project.file(".metier/skills/x/skill.json", r#"{"permissions": []}"#);
+    assert_eq!(kind(&engine.run(Invocation::new("x"))), ErrorKind::InvalidSkill);
+}
+
+#[test]
+fn a_word_of_another_client_under_metadata_is_no_runtime() {
+    let run = |frontmatter: &str| {
+        let project =
+            Project::new().skill("x", frontmatter).file(".metier/skills/x/scripts/main.lua", "return 1");
+        project.run(&[])
+    };
+    for foreign in ["node20", "20", "{engine: node}", "[a, b]", "python", ""] {
+        assert_eq!(value(run(&format!("metadata: {{runtime: {foreign}}}\n"))), 1, "{foreign}");
+    }
+    let outcome = run("runtime: node20\n");
+    assert_eq!(kind(&outcome), ErrorKind::InvalidSkill);
+    assert!(sentence(&outcome).contains("no runtime is called `node20`"), "{}", sentence(&outcome));
+    // What is known still decides.
+    assert_eq!(kind(&run("metadata: {runtime: rhai}\n")), ErrorKind::InvalidSkill);
+    let beside_contract = Project::new()
+        .skill("x", "metadata: {runtime: node20}\n")
+        .file(".metier/skills/x/skill.yaml", "runtime: lua\n")
+        .file(".metier/skills/x/scripts/main.lua", "return 1");
+    assert_eq!(value(beside_contract.run(&[])), 1);
 }
 
 #[test]

@@ -125,3 +125,58 @@ fn what_a_definition_names_and_does_not_bring_is_listed() {
     }
     assert!(!made.stderr.contains("whole: it names"), "{made:?}");
 }
+
+#[test]
+fn what_is_no_definition_of_a_skill_is_not_imported() {
+    for (file, text, what) in [
+        (
+            "ci.yaml",
+            "name: CI\non: push\npermissions: {contents: read}\njobs: {a: {steps: []}}\n",
+            "a workflow of GitHub Actions",
+        ),
+        (
+            "action.yml",
+            "name: x\ndescription: d\ninputs: {}\noutputs: {}\nruns: {using: node20, main: a.js}\n",
+            "an action of GitHub Actions",
+        ),
+        ("compose.yaml", "name: shop\nservices: {web: {image: nginx}}\nconfigs: {}\n", "a Compose file"),
+        ("api.yaml", "openapi: 3.1.0\nname: api\npaths: {}\n", "an OpenAPI document"),
+        ("api.json", r#"{"openapi": "3.1.0", "paths": {}}"#, "an OpenAPI document"),
+        ("mcp.json", r#"{"mcpServers": {"a": {"command": "b"}}}"#, "a list of MCP servers"),
+        ("mcp.yaml", "mcpServers: {a: {command: b}}\n", "a list of MCP servers"),
+        ("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n", "an object of Kubernetes"),
+        (
+            "package.json",
+            r#"{"name": "x", "version": "1.0.0", "main": "a.js", "scripts": {"a": "b"}}"#,
+            "a package of npm",
+        ),
+    ] {
+        let project = Project::new().file(file, text);
+        let answer = project.metier(&["import", file]);
+        assert_ne!(answer.code, 0, "{file}: {answer:?}");
+        let sentence = format!("the file is {what}, and not the definition of a skill");
+        assert!(answer.stderr.contains(&sentence), "{file}: {answer:?}");
+        assert!(answer.stderr.contains("a SWEny skill `id` and `category`"), "{file}: {answer:?}");
+        assert!(!project.path(".metier/skills").exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_passed_yaml_file_needs_a_key_of_its_format() {
+    for (file, text) in [
+        ("notes.yaml", "name: notes\n"),
+        ("pubspec.yaml", "name: x\ndescription: d\nversion: 1.0.0\ndependencies: {a: 1}\n"),
+        ("site.yml", "title: x\nnav: []\n"),
+    ] {
+        let project = Project::new().file(file, text);
+        let answer = project.metier(&["import", file]);
+        assert!(
+            answer.code != 0 && answer.stderr.contains("in no format of skill definitions"),
+            "{file}: {answer:?}"
+        );
+    }
+    let by_name = Project::new().file("skill.yaml", "name: notes\ndescription: d\n");
+    assert_eq!(by_name.metier(&["import", "skill.yaml"]).code, 0);
+    let by_key = Project::new().file("any.yaml", "name: notes\ndescription: d\ninputs: {}\n");
+    assert_eq!(by_key.metier(&["import", "any.yaml"]).code, 0);
+}

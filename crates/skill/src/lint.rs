@@ -80,6 +80,7 @@ rules! {
     VERSION_SHORT = "version-short", Info, LOADS, "The version is semantic once it is completed.";
     VERSION_NOT_SEMANTIC = "version-not-semantic", Warning, LOADS, "The version is not a semantic version.";
     RUNTIME_NOT_TEXT = "runtime-not-text", Error, LOADS, "The runtime is not a name.";
+    METADATA_RUNTIME = "metadata-runtime", Warning, LOADS, "The runtime under metadata is not a name, and means something else to another client.";
     RUNTIME_DISAGREES = "runtime-disagrees", Error, LOADS, "Two runtimes are named, and they differ.";
     RUNTIME_AT_TOP_LEVEL = "runtime-at-top-level", Info, LOADS, "The runtime stands outside the metadata.";
     KEY_EXTENSION = "key-extension", Warning, LOADS, "A key is some client's extension.";
@@ -95,6 +96,7 @@ rules! {
     CONTRACT_TWICE = "contract-twice", Error, BLOCKS, "There are several files that can be the contract.";
     JSON_INVALID = "json-invalid", Error, BLOCKS, "The skill.json is not JSON.";
     FORMAT_UNKNOWN = "format-unknown", Error, BLOCKS, "A definition is in no format that metier reads.";
+    FORMAT_FOREIGN = "format-foreign", Warning, LOADS, "A file beside a SKILL.md is no definition of a skill, and is left out.";
     FORMAT_MIXED = "format-mixed", Error, BLOCKS, "A definition has the keys of two formats.";
     FIELD_MISSING = "field-missing", Error, BLOCKS, "A definition lacks a key that its format requires.";
     FIELD_UNKNOWN = "field-unknown", Error, BLOCKS, "A definition has a key that its format does not allow.";

@@ -29,6 +29,9 @@ pub struct Manifest {
     pub allowed_tools: Vec<String>,
     /// `runtime`, at top level or under `metadata`, as written.
     pub runtime: Option<String>,
+    /// Whether that is the one under `metadata`, which may mean something else to another client.
+    #[doc(hidden)]
+    pub is_runtime_in_metadata: bool,
     /// `metadata.version`; 0.0.0 when absent or not a semantic version.
     pub version: semver::Version,
     /// Top-level keys outside the specification, in the file's order.
@@ -79,12 +82,18 @@ impl Manifest {
             metadata: Map::new(),
             allowed_tools: Vec::new(),
             runtime: None,
+            is_runtime_in_metadata: false,
             version: semver::Version::new(0, 0, 0),
             limits: ManifestLimits::default(),
             unknown: Vec::new(),
             body_offset: 0,
             lines: ManifestLines::default(),
         }
+    }
+
+    /// The runtime of its script. One under `metadata` that is not known is a word of another client, and declares nothing.
+    pub fn declared_runtime(&self, is_known: impl Fn(&str) -> bool) -> Option<&str> {
+        self.runtime.as_deref().filter(|name| !self.is_runtime_in_metadata || is_known(name))
     }
 
     /// The line that names the runtime, from 1.
@@ -157,6 +166,7 @@ pub(super) fn read(
         metadata,
         allowed_tools,
         runtime,
+        is_runtime_in_metadata: field("runtime").is_none(),
         version,
         unknown,
         body_offset,

@@ -1,5 +1,7 @@
 //! `runtime`: the language of the skill's script, at top level or under `metadata`.
 
+use std::ops::Range;
+
 use super::yaml::Entry;
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
@@ -16,7 +18,15 @@ pub(super) fn read(
             .add(&lint::RUNTIME_AT_TOP_LEVEL, &entry.key_span, message)
             .help("move it under `metadata:` to please them");
     }
-    let (outer, inner) = (runtime_name(top, report), runtime_name(nested, report));
+    let outer = runtime_name(top).unwrap_or_else(|span| {
+        report.add(&lint::RUNTIME_NOT_TEXT, &span, "runtime must be a name such as `lua` or `external`");
+        None
+    });
+    let inner = runtime_name(nested).unwrap_or_else(|span| {
+        let message = "metadata.runtime is not the name of a runtime, so the script runs by its extension";
+        report.add(&lint::METADATA_RUNTIME, &span, message).help("write a name such as `lua` or `external`");
+        None
+    });
     if let (Some(outer), Some(inner), Some(entry)) = (&outer, &inner, nested)
         && outer != inner
     {
@@ -26,14 +36,11 @@ pub(super) fn read(
     outer.or(inner)
 }
 
-fn runtime_name(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
-    let node = &entry?.node;
+/// The name that is declared, if any; the place of a value that is no name.
+fn runtime_name(entry: Option<&Entry>) -> Result<Option<String>, Range<usize>> {
+    let Some(Entry { node, .. }) = entry else { return Ok(None) };
     match node.text().map(str::trim) {
-        Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),
-        _ => {
-            let message = "runtime must be a name such as `lua` or `external`";
-            report.add(&lint::RUNTIME_NOT_TEXT, &node.span, message);
-            None
-        }
+        Some(text) if !text.is_empty() && !node.is_null() => Ok(Some(text.to_owned())),
+        _ => Err(node.span.clone()),
     }
 }

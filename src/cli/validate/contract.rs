@@ -86,6 +86,11 @@ impl ContractValidation {
         Some(Self { file: file.to_owned(), diagnostics, path, text, contract: parsed.contract })
     }
 
+    /// Whether the file is no contract, so that the skill runs without it.
+    pub fn is_left_out(&self) -> bool {
+        self.contract.is_none() && self.is_valid()
+    }
+
     /// Whether nothing in it is an error.
     pub fn is_valid(&self) -> bool {
         self.diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error)

@@ -79,6 +79,14 @@ impl FolderChecks<'_> {
         let span = self.value_span("runtime", name);
         let runtimes = Runtimes::built_in();
         match runtimes.find(name) {
+            Err(error) if self.manifest.is_runtime_in_metadata => {
+                let message = format!(
+                    "{}, so metadata.runtime is taken as a word of another client, and scripts run by their extensions",
+                    error.message()
+                );
+                let found = self.diagnostic(&lints::RUNTIME_FOREIGN, &span, message);
+                Some(found.with_help(error.help().unwrap_or("remove the line")))
+            }
             Err(error) => {
                 let found = self.diagnostic(&lints::RUNTIME_UNKNOWN, &span, error.message());
                 Some(found.with_help(error.help().unwrap_or("remove the line")))
@@ -110,7 +118,8 @@ impl FolderChecks<'_> {
     fn unknown_worker(&self) -> Option<Diagnostic> {
         let value = self.manifest.metadata.get("worker")?;
         let runtimes = Runtimes::built_in();
-        let is_external = match self.manifest.runtime.as_deref() {
+        let is_known = |name: &str| runtimes.find(name).is_ok();
+        let is_external = match self.manifest.declared_runtime(is_known) {
             Some(name) => name == RuntimeId::EXTERNAL.name(),
             None => script_names(self.dir).iter().all(|path| runtimes.for_path(path) == RuntimeId::EXTERNAL),
         };

@@ -38,6 +38,12 @@ pub const RUNTIME_UNKNOWN: Rule = lint(
     false,
     "The runtime that is declared does not exist. An error where the skill cannot run by it.",
 );
+pub const RUNTIME_FOREIGN: Rule = lint(
+    "runtime-foreign",
+    Warning,
+    false,
+    "The runtime under metadata does not exist, so it is taken as a word of another client.",
+);
 pub const WORKER_UNKNOWN: Rule =
     lint("worker-unknown", Warning, false, "The worker protocol that is declared does not exist.");
 pub const RUNTIME_UNFIT: Rule = lint(
@@ -102,6 +108,7 @@ mod tests {
             LINK_MISSING,
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
+            RUNTIME_FOREIGN,
             WORKER_UNKNOWN,
             RUNTIME_UNFIT,
             SCRIPT_UNFIT,

@@ -145,7 +145,8 @@ impl SkillValidation {
         }
         let manifest = parsed.manifest.as_ref();
         let contract = ContractValidation::from_folder(path, dir, manifest, project);
-        let of_frontmatter = manifest.filter(|_| contract.is_none() && profile == Profile::Spec);
+        let has_no_contract = contract.as_ref().is_none_or(ContractValidation::is_left_out);
+        let of_frontmatter = manifest.filter(|_| has_no_contract && profile == Profile::Spec);
         let of_frontmatter = of_frontmatter
             .and_then(|manifest| metier_skill::formats::frontmatter_contract(&read.bytes, manifest));
         diagnostics.extend(of_frontmatter.into_iter().flat_map(|parsed| parsed.diagnostics));

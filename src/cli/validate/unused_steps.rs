@@ -1,6 +1,7 @@
 //! Finds steps and sequences that do not run, because something else of the skill runs.
 
 use cap_std::fs::Dir;
+use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::skill::contract::Contract;
 use metier::skill::{Diagnostic, Manifest, Rule};
@@ -24,11 +25,12 @@ pub fn unused_steps(
     };
     let steps = if text.contains("composed_of:") { "composed_of:" } else { "steps:" };
     let mut found = Vec::new();
+    let is_known = |name: &str| Runtimes::built_in().find(name).is_ok();
     let entrypoint = contract.main_entrypoint().map(|entrypoint| entrypoint.path.as_str());
     if let Some(path) = entrypoint.or_else(|| manifest?.entrypoint()) {
         let message = format!("the entrypoint {path} runs, so the steps do not run");
         found.push(diagnostic(&lints::STEPS_UNUSED, steps, message, "remove the steps or the entrypoint"));
-    } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.runtime.as_deref())
+    } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.declared_runtime(is_known))
         && runtime != RuntimeId::TOOL_SEQUENCE.name()
     {
         let location = if contract.runtime.is_none() { runtime_location(manifest) } else { String::new() };

@@ -9,6 +9,7 @@ use crate::contract::sections::entrypoints::normalize_path;
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use metier_core::excerpt::shorten;
+use metier_core::executor::{RuntimeId, ScriptDialect};
 use metier_core::policy::Permission;
 
 /// Characters of a value that an error repeats.
@@ -27,7 +28,8 @@ pub(super) fn check(
         report.add(&lint::CONTRACT_DISAGREES, &span, message).help("make them agree, or name it once");
     };
     let main = contract.main_entrypoint();
-    if let (Some((runtime, at)), Some(other)) = (runtime(contract, main), &manifest.runtime)
+    if let (Some((runtime, at)), Some(other)) =
+        (runtime(contract, main), manifest.declared_runtime(is_built_in_runtime))
         && runtime != other
     {
         disagree_at(at.span.clone(), "runtime", &quoted(runtime), &quoted(other), lines.runtime);
@@ -51,6 +53,14 @@ pub(super) fn check(
     if let Some((here, there)) = permissions(contract, manifest) {
         disagree("permissions", &join_permissions(&here), &join_permissions(&there), lines.allowed_tools);
     }
+}
+
+/// Whether a runtime of every metier is called so.
+fn is_built_in_runtime(name: &str) -> bool {
+    let plain = name.strip_prefix(ScriptDialect::SYNWIRE_PREFIX).unwrap_or(name);
+    let known =
+        [RuntimeId::EXTERNAL, RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::TOOL_SEQUENCE, RuntimeId::WASM];
+    known.iter().any(|runtime| runtime.name() == plain)
 }
 
 /// The runtime that the contract declares for its main script, if any.

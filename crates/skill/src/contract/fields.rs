@@ -259,6 +259,12 @@ fn renamed_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     same_word(key, known.iter().copied()).or_else(|| known.iter().copied().find(|meant| has_name(meant)))
 }
 
+/// The known key that this one is, in another spelling, by another name, or with one typing error.
+pub(crate) fn probable_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    let mistyped = || similar_key(key, known).filter(|meant| is_one_typo(key, meant) && !is_fact(key));
+    renamed_key(key, known).or_else(mistyped)
+}
+
 /// The known key that was probably meant.
 pub(crate) fn similar_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     if key.len() > MAX_KEY_LEN {

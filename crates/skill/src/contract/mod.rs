@@ -35,6 +35,7 @@ pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
 pub use self::mcp_server_address::McpServerAddress;
 pub use self::model::{Contract, StepsForm};
+pub(crate) use self::parse::KEYS;
 pub use self::parse::{
     CheckDepth, MAX_CONTRACT, ParsedContract, check_translated, load, load_with_manifest, parse,
     parse_source, parse_with_manifest, read_definition,

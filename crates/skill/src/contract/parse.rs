@@ -30,7 +30,7 @@ const MAX_DIAGNOSTICS: usize = 100;
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-const KEYS: [&str; 27] = [
+pub(crate) const KEYS: [&str; 27] = [
     "name",
     "version",
     "description",
@@ -64,7 +64,7 @@ const KEYS: [&str; 27] = [
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct ParsedContract {
-    /// The contract; present exactly when no diagnostic blocks.
+    /// The contract; present exactly when no diagnostic blocks and the file is not left out.
     pub contract: Option<Contract>,
     /// The diagnostics, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value as Json};
 
+use crate::contract::CONTRACT_FILES;
 use crate::contract::fields::find;
 use crate::formats::export::{ExportFormat, ExportSource, export};
 use crate::name::is_allowed_name;
@@ -109,7 +110,12 @@ fn import_skill_file(source: &[u8]) -> Result<ImportedSkill> {
 }
 
 fn import_definition(origin: &Origin<'_>, own_name: &str, source: &[u8]) -> Result<ImportedSkill> {
-    let (loaded, parsed) = super::parse_alone(own_name, source, "");
+    let is_definition_by_name = CONTRACT_FILES.contains(&origin.file) || origin.part.is_some();
+    let (loaded, parsed) = if is_definition_by_name {
+        super::parse_alone(own_name, source, "")
+    } else {
+        super::parse_passed(own_name, source)
+    };
     let Some((manifest, contract)) = loaded.manifest.zip(parsed.contract) else {
         return Err(origin.refusal_of(&parsed.diagnostics));
     };

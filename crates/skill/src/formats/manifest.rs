@@ -55,6 +55,7 @@ fn manifest(contract: &Contract, text: &str, directory: &str) -> (Manifest, Vec<
         metadata: Map::new(),
         allowed_tools: Vec::new(),
         runtime: None,
+        is_runtime_in_metadata: false,
         version: contract.version.clone().unwrap_or(semver::Version::new(0, 0, 0)),
         unknown: Vec::new(),
         body_offset: 0,

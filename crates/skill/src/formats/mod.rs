@@ -2,7 +2,8 @@
 //!
 //! A folder has at most one definition beside its `SKILL.md`: a `skill.yaml`, `skill.yml` or `skill.json`. `detect` tells its format
 //! by its keys; one file here reads each format. A definition that no format fits is an error, so that what it says about risk and
-//! limits is never passed over. A definition without a `SKILL.md` is a skill too, with a manifest of its own.
+//! limits is never passed over; only a file beside a `SKILL.md` that has no key of any format is left out, with a warning. A definition
+//! without a `SKILL.md` is a skill too, with a manifest of its own.
 
 mod agentskit;
 mod curia;
@@ -23,7 +24,7 @@ pub use self::import::{ImportedSkill, import};
 pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};
 pub use self::sweny_frontmatter::frontmatter_contract;
 
-use self::detect::{Syntax, detect_format};
+use self::detect::{Purpose, Syntax, detect_format};
 use crate::contract::{
     CheckDepth, Contract, DefinitionFormat, ParsedContract, parse_source, read_definition,
 };
@@ -38,18 +39,24 @@ pub const SWENY_SKILL_SCHEMA: &str = include_str!("sweny_skill.schema.json");
 ///
 /// Never fails, touches no disk and fetches nothing; hostile text results in a diagnostic.
 pub fn parse(file: &str, source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
-    read(file, source, manifest, CheckDepth::Whole)
+    read((file, purpose(manifest)), source, manifest, CheckDepth::Whole)
 }
 
 /// Like [`parse`], for loading many skills: schemas are compiled at their first use.
 pub fn load(file: &str, source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
-    read(file, source, manifest, CheckDepth::Structure)
+    read((file, purpose(manifest)), source, manifest, CheckDepth::Structure)
 }
 
 /// Like [`parse`], for a definition without a `SKILL.md` in a folder of that name: the manifest that it stands for, and the
 /// contract. If a diagnostic blocks, there is neither.
 pub fn parse_alone(file: &str, source: &[u8], directory: &str) -> (LoadedSkill, ParsedContract) {
     manifest::with_manifest(parse(file, source, None), source, directory)
+}
+
+/// Like [`parse_alone`], for a file of any name that somebody passed as a definition: its keys must show that it is one.
+fn parse_passed(file: &str, source: &[u8]) -> (LoadedSkill, ParsedContract) {
+    let parsed = read((file, Purpose::Passed), source, None, CheckDepth::Whole);
+    manifest::with_manifest(parsed, source, "")
 }
 
 /// Like [`parse_alone`], for loading many skills.
@@ -63,14 +70,23 @@ pub fn instructions(contract: &Contract) -> &str {
     own.filter(|text| !text.is_empty()).or(contract.description.as_deref()).unwrap_or_default()
 }
 
-fn read(file: &str, source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
+fn purpose(manifest: Option<&Manifest>) -> Purpose {
+    if manifest.is_some() { Purpose::BesideSkillFile } else { Purpose::Alone }
+}
+
+fn read(
+    (file, purpose): (&str, Purpose),
+    source: &[u8],
+    manifest: Option<&Manifest>,
+    depth: CheckDepth,
+) -> ParsedContract {
     let syntax = Syntax::from_file_name(file);
     let language = match syntax {
         Syntax::Yaml => ("YAML", yaml::parse_within as fn(&str, &_) -> _),
         Syntax::Json => ("JSON", json_text::parse_within as fn(&str, &_) -> _),
     };
     parse_source(source, language, |entries, report| {
-        let format = detect_format(entries, syntax, report)?;
+        let format = detect_format(entries, (syntax, purpose), report)?;
         Some(read_format(format, entries, (manifest, depth), report))
     })
 }
