@@ -453,3 +453,34 @@ fn a_skill_of_the_project_is_validated_by_its_name() {
     assert!(answer.stdout.contains("Path does not exist: mien"), "{}", answer.stdout);
     assert!(answer.stdout.contains("did you mean `mine`?"), "{}", answer.stdout);
 }
+
+#[test]
+fn a_script_that_a_shell_misreads_is_reported_with_its_file() {
+    let project = skill("")
+        .file("x/scripts/main.sh", "#!/usr/bin/env bash\r\nset -euo pipefail\r\n")
+        .file("x/scripts/lib/run", "#!/bin/sh\r\necho a\r\n")
+        .file("x/scripts/marked.sh", "\u{feff}echo a\n")
+        .file("x/setup.sh", "echo a\r\n")
+        .file("x/scripts/fine.sh", "#!/bin/sh\necho a\n")
+        .file("x/scripts/fine.py", "print(1)\r\n")
+        .file("x/scripts/data.txt", "a\r\n")
+        .file("x/scripts/.hidden.sh", "a\r\n");
+    let answer = project.metier(&["validate", "x", "--json"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(codes(&answer), ["script-misread warning 1:1"; 4]);
+    let shown = project.metier(&["validate", "x"]).stdout;
+    for words in [
+        "`scripts/main.sh`: its lines end in CR LF, as on Windows",
+        "`scripts/lib/run`: its lines end in CR LF",
+        "`scripts/marked.sh`: it begins with a byte order mark",
+        "`setup.sh`: its lines end in CR LF",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let alone = Project::new()
+        .file("x/skill.yaml", "name: x\ndescription: d\n")
+        .file("x/scripts/main.sh", "echo a\r\n");
+    assert_eq!(codes_of_x(&alone), ["script-misread warning 1:1"]);
+    let one_file = Project::new().file(".metier/skills/one.sh", "# Prints a.\r\necho a\r\n");
+    assert_eq!(codes(&one_file.metier(&["validate", "one", "--json"])), ["script-misread warning 1:1"]);
+}

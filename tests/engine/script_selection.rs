@@ -150,3 +150,25 @@ fn who_cannot_name_a_script_is_told_how_the_skill_gets_a_main_one() {
     let project = project.file(&format!("{FOLDER}/SKILL.md"), head);
     assert_eq!(value(run(&project, "caller")), json!("b"), "what the help says works");
 }
+
+#[cfg(unix)]
+#[test]
+fn the_error_of_a_shell_script_with_line_ends_of_windows_says_so() {
+    let help = |path: &str, text: &str| {
+        let outcome = skill("", &[(path, text)]).engine().run(Invocation::new("x"));
+        outcome.result.unwrap_err().help().unwrap_or_default().to_owned()
+    };
+    for (path, text) in [
+        ("scripts/main.sh", "#!/bin/sh\r\nset -e\r\nprintf 1\r\nexit 1\r\n"),
+        ("scripts/main", "#!/bin/sh\r\nno-such-command\r\n"),
+        ("scripts/main.sh", "set -o pipefail\r\n"),
+    ] {
+        assert!(
+            help(path, text).contains("its lines end in CR LF, as on Windows"),
+            "{text:?}: {}",
+            help(path, text)
+        );
+    }
+    assert!(help("scripts/main.sh", "\u{feff}no-such-command\n").contains("begins with a byte order mark"));
+    assert!(!help("scripts/main.sh", "exit 1\n").contains("CR LF"));
+}

@@ -65,6 +65,7 @@ mod run_temp_dir;
 mod script_command;
 mod script_file;
 mod services;
+mod shell_text;
 #[cfg(unix)]
 mod stdout;
 #[cfg(unix)]
@@ -99,6 +100,7 @@ pub use self::program_version::program_version;
 #[cfg(unix)]
 pub use self::run_temp_dir::remove_of_killed_host;
 pub use self::services::ExternalServices;
+pub use self::shell_text::{MisreadText, misread_shell_text};
 #[cfg(not(unix))]
 pub use self::unsupported::{interpreters, load, process_plan, sandbox_support};
 pub use self::version::ProgramVersion;

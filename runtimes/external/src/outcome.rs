@@ -24,6 +24,7 @@ use crate::missing_package::{advised_package_help, missing_package_help};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
 use crate::process::setup_error::SandboxSetupError;
+use crate::shell_text::{MisreadText, misread_shell_text};
 use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{SkillOutput, WithoutProjectPackages};
@@ -368,7 +369,12 @@ pub(super) fn exit_error(
         let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| (help.to_owned(), None))
     };
+    let misread = || {
+        let MisreadText { reason, help } = misread_shell_text(name, script.source)?;
+        Some((format!("{reason}; {help}"), None))
+    };
     let help = limit_errors::limit_hint(ctx.limits(), ended)
+        .or_else(misread)
         .or_else(|| output_hint(ctx, script, ended, &output))
         .or_else(by_code);
     Some(match help {

@@ -84,6 +84,12 @@ pub const STEPS_UNUSED: Rule = lint(
 );
 pub const STEPS_UNFIT: Rule =
     lint("steps-unfit", Error, true, "A contract with steps names another runtime.");
+pub const SCRIPT_MISREAD: Rule = lint(
+    "script-misread",
+    Warning,
+    false,
+    "A shell misreads a script, for it has line ends of Windows or a byte order mark.",
+);
 pub const SOURCE_MISSING: Rule =
     lint("source-missing", Warning, false, "The source of a WebAssembly module is missing.");
 pub const TOOL_UNKNOWN: Rule =
@@ -119,6 +125,7 @@ mod tests {
             HANDLER_UNDECLARED,
             STEPS_UNUSED,
             STEPS_UNFIT,
+            SCRIPT_MISREAD,
             SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];

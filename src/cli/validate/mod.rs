@@ -7,6 +7,7 @@ mod lints;
 mod project_skills;
 mod references;
 mod runtime_location;
+mod script_texts;
 mod sequence;
 mod skill;
 mod skill_file;

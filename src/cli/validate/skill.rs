@@ -18,6 +18,7 @@ use super::target::Target;
 use crate::cli::validate::folder_checks::FolderChecks;
 use crate::cli::validate::lints;
 use crate::cli::validate::project_skills::ProjectSkills;
+use crate::cli::validate::script_texts::{misread_script, misread_scripts};
 
 /// The answer for one target, as it is in JSON.
 #[derive(Serialize)]
@@ -92,6 +93,7 @@ impl SkillValidation {
             diagnostics.push(Diagnostic::new(&lints::SCRIPT_UNFIT, "", &(0..0), error.message()));
         }
         let script = std::fs::read(path).unwrap_or_default();
+        diagnostics.extend(misread_script(&file_name(path), &script));
         Self {
             name: Some(skill.name().to_owned()),
             valid: !diagnostics.iter().any(|found| found.severity == Severity::Error),
@@ -142,6 +144,7 @@ impl SkillValidation {
         }
         if let Some(manifest) = &parsed.manifest {
             diagnostics.extend(FolderChecks { dir, file, text, manifest }.diagnostics());
+            diagnostics.extend(misread_scripts(dir));
         }
         let manifest = parsed.manifest.as_ref();
         let contract = ContractValidation::from_folder(path, dir, manifest, project);
@@ -184,6 +187,7 @@ impl SkillValidation {
         let (loaded, _) = metier_skill::formats::parse_alone(file, &read.bytes, &folder_name(path));
         let manifest = loaded.manifest.as_ref();
         let mut diagnostics = if manifest.is_some() { loaded.diagnostics } else { Vec::new() };
+        diagnostics.extend(misread_scripts(dir));
         if profile != Profile::Spec {
             let found =
                 Diagnostic::new(&lints::SKILL_FILE_MISSING, "", &(0..0), "Missing required file: SKILL.md");
@@ -237,6 +241,10 @@ fn folder_name(path: &Path) -> String {
     let real = || path.canonicalize().ok().and_then(|real| real.file_name().map(ToOwned::to_owned));
     let name = path.file_name().map(ToOwned::to_owned).or_else(real).unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn open_skill_file(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
