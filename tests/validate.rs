@@ -320,6 +320,13 @@ fn a_skill_file_that_is_a_link_stays_in_its_folder() {
         let answer = project.metier(&["validate", path, "--json"]);
         assert_eq!((answer.code, codes(&answer)), (1, vec!["unreadable error 1:1".to_owned()]), "{path}");
         assert!(!answer.stdout.contains("TOP_SECRET"));
+        let is_lowercase = path.ends_with("skill.md");
+        let words = if is_lowercase {
+            "skill.md is a link to nowhere, which is not there"
+        } else {
+            "SKILL.md is a link to ../secret, outside of the skill's folder"
+        };
+        assert!(answer.stdout.contains(words), "{path}: {answer:?}");
     }
 }
 

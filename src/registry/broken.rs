@@ -31,6 +31,10 @@ impl BrokenSkill {
     /// A skill whose file could not be read.
     pub(super) fn from_read_error(address: SkillAddress, error: &SkillError) -> Self {
         let problem = Problem::skipped_entry(address.path(), Severity::Error, error.message());
+        let problem = match error.help() {
+            Some(help) => problem.with_help(help),
+            None => problem,
+        };
         Self::new(address, problem)
     }
 

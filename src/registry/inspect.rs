@@ -17,6 +17,7 @@ use crate::registry::skill_dir::SkillDir;
 use metier_core::error::{Result, SkillError};
 use metier_core::host::file_stat::{FileStat, now};
 use metier_core::host::files::EntryKind;
+use metier_core::host::outward_link::outward_link_error;
 use metier_skill::Manifest;
 use metier_skill::contract::CONTRACT_FILES;
 use metier_skill::inline_metadata::{InlineMetadata, MAX_HEAD, undescribed_diagnostic};
@@ -198,7 +199,7 @@ fn read_skill_file(
             (head, stats.file) = (read, Some(stat));
             Ok(load(&head, SkillLocation { directory: &directory, file_name: file }))
         }
-        Err(error) => Err(SkillError::io("it cannot be read", error)),
+        Err(error) => Err(unreadable_error(candidate, file, error)),
     };
     let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
     let contract_name = contract_file::contract_name(contracts);
@@ -207,6 +208,7 @@ fn read_skill_file(
             (contract, stats.contract) = (read, Some(stat));
             &contract[..]
         });
+        let source = source.map_err(|error| named_link_error(candidate, name).unwrap_or(error));
         contract_file::parse_contract(name, source, contracts, manifest)
     });
     let left_out = contract_file.as_ref().and_then(|found| found.left_out_problem(&candidate.path));
@@ -233,7 +235,7 @@ fn read_definition(
     });
     let (parsed, contract_file) = match read {
         Ok((loaded, contract_file)) => (Ok(loaded), Some(contract_file)),
-        Err(error) => (Err(SkillError::io("it cannot be read", error)), None),
+        Err(error) => (Err(unreadable_error(candidate, file_name, error)), None),
     };
     let fingerprint = Some(Fingerprint::new(began, stats, None, &[&source]));
     SkillFile { file_name, parsed, contract_file, left_out: None, fingerprint }
@@ -293,6 +295,15 @@ fn read_with_stat(
 ) -> io::Result<(Vec<u8>, FileStat)> {
     let (file, stat) = folder.open_file(name)?;
     Ok((read(file)?, stat))
+}
+
+/// Why a file that defines a skill cannot be read.
+fn unreadable_error(candidate: &FolderCandidate, name: &str, error: io::Error) -> SkillError {
+    outward_link_error(&candidate.path, name).unwrap_or_else(|| SkillError::io("it cannot be read", error))
+}
+
+fn named_link_error(candidate: &FolderCandidate, name: &str) -> Option<io::Error> {
+    Some(io::Error::other(outward_link_error(&candidate.path, name)?.message().to_owned()))
 }
 
 /// The skill runs, but without a contract.

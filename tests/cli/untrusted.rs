@@ -92,6 +92,21 @@ fn broken_skill_files_hide_no_other_skill() {
     for name in ["dangling", "endless", "pipe", "folder"] {
         assert_eq!(project.metier(&["run", name]).code, 3, "{name}");
     }
+    fs::write(project.path("shared.md"), "---\nname: linked\ndescription: TOP_SECRET\n---\n").unwrap();
+    fs::create_dir(skills.join("linked")).unwrap();
+    symlink("../../../shared.md", skills.join("linked/SKILL.md")).unwrap();
+    for args in [&["run", "linked"][..], &["show", "linked"], &["list"], &["doctor"]] {
+        let answer = project.metier(args);
+        let words = "SKILL.md is a link to ../../../shared.md, outside of the skill's folder";
+        let all = format!("{}{}", answer.stdout, answer.stderr);
+        assert!(all.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{args:?}: {answer:?}");
+        assert!(!all.contains("TOP_SECRET"), "{args:?}");
+    }
+    // A whole folder may be a link.
+    fs::create_dir(project.path("store")).unwrap();
+    fs::write(project.path("store/SKILL.md"), "---\nname: store\ndescription: d\n---\n").unwrap();
+    symlink("../../store", skills.join("store")).unwrap();
+    assert_eq!(project.metier(&["show", "store"]).code, 0);
 }
 
 #[test]

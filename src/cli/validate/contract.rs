@@ -9,6 +9,7 @@ use metier::skill::contract::{
     Contract, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource, Schema,
 };
 use metier::skill::{Diagnostic, Manifest, Severity};
+use metier_core::host::outward_link::outward_link_error;
 use metier_skill::contract::CONTRACT_FILES;
 use serde::Serialize;
 
@@ -51,7 +52,11 @@ impl ContractValidation {
             [] => return None,
             [file] => match skill_file::read(dir, file) {
                 Ok(read) => (valid_utf8(&read.bytes), formats::parse(file, &read.bytes, manifest)),
-                Err(error) => (String::new(), ParsedContract::unreadable(error)),
+                Err(error) => {
+                    let link = outward_link_error(folder, file);
+                    let link = link.map(|link| std::io::Error::other(link.message().to_owned()));
+                    (String::new(), ParsedContract::unreadable(link.unwrap_or(error)))
+                }
             },
             _ => (String::new(), ParsedContract::duplicate_files(&present)),
         };

@@ -8,6 +8,7 @@ use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
 use metier::registry::{Problem, Registry, Skill};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
+use metier_core::host::outward_link::outward_link_error;
 use metier_skill::contract::CONTRACT_FILES;
 use serde::Serialize;
 
@@ -249,8 +250,13 @@ fn file_name(path: &Path) -> String {
 
 fn open_skill_file(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
     let failed = |error| {
-        let error = SkillError::io(format_args!("failed to read {}", path.join(file).display()), error);
-        Diagnostic::new(&lints::UNREADABLE, "", &(0..0), error.message())
+        let attempt = format!("failed to read {}", path.join(file).display());
+        if let Some(link) = outward_link_error(path, file) {
+            let message = format!("{attempt}: {}", link.message());
+            let found = Diagnostic::new(&lints::UNREADABLE, "", &(0..0), message);
+            return found.with_help(link.help().unwrap_or_default());
+        }
+        Diagnostic::new(&lints::UNREADABLE, "", &(0..0), SkillError::io(attempt, error).message())
     };
     let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
     let read = skill_file::read(&dir, file).map_err(failed)?;

@@ -33,6 +33,7 @@ pub mod metier_dirs;
 pub mod outcome;
 #[cfg(unix)]
 mod output_lines;
+pub mod outward_link;
 #[cfg(unix)]
 mod provider_thread;
 mod redaction;
