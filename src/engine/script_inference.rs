@@ -1,11 +1,11 @@
 //! Infers which script of a skill is meant where no contract says it: from its name, or because only one is likely.
 
 use crate::engine::script_candidates::{MAX_COMPARED_BYTES, named_in_text, script_stem, startable_scripts};
-use crate::registry::Skill;
+use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RuntimeId;
-use metier_core::policy::Limits;
+use metier_core::policy::{Limits, PathProtection};
 
 /// The most tools that an error names.
 pub(super) const MAX_SHOWN_TOOLS: usize = 8;
@@ -79,6 +79,10 @@ pub(super) fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) 
             return Ok(candidate.to_owned());
         }
     }
+    if let Some(hidden) = [path, &in_scripts].into_iter().find(|path| is_hidden_script(runtimes, skill, path))
+    {
+        return Ok(hidden.to_owned());
+    }
     let has_this_stem = |file: &&String| {
         file.strip_prefix("scripts/").is_some_and(|name| !name.contains('/'))
             && script_stem(file) == path.strip_prefix("scripts/").unwrap_or(path)
@@ -108,7 +112,7 @@ pub(super) fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) 
     };
     if !path.contains("..") && (is_hidden(path) || is_hidden(&in_scripts)) {
         return Err(error.with_help(
-            "files and folders whose names begin with a dot are no part of a skill, so they cannot be named; give it another name",
+            "a path with a name that begins with a dot must be that of a script, not of a link or a protected file; give it another name",
         ));
     }
     let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
@@ -117,6 +121,24 @@ pub(super) fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) 
         (false, true) => error.with_help(format!("its scripts are {}", scripts.join(", "))),
         (_, false) => error.with_help(format!("its entrypoints are {}", entrypoints.join(", "))),
     })
+}
+
+/// Whether a path with a name that begins with a dot is that of a script. Such files are not listed, and run only where somebody names
+/// one; they are among the files of the skill's digest as all others are. A link and a protected file are none.
+pub(super) fn is_hidden_script(runtimes: &Runtimes, skill: &Skill, path: &str) -> bool {
+    let SkillFolder::Disk(folder) = skill.folder() else { return false };
+    let is_plain = |name: &str| !name.is_empty() && name != "." && name != "..";
+    let is_hidden = path.split('/').all(is_plain) && path.split('/').any(|name| name.starts_with('.'));
+    if !is_hidden || PathProtection::new([""; 0]).protects_read(path) {
+        return false;
+    }
+    let mut place = folder.clone();
+    let has_no_link = path.split('/').all(|name| {
+        place.push(name);
+        place.symlink_metadata().is_ok_and(|found| !found.is_symlink())
+    });
+    let read = || skill.folder().read(path, Limits::MAX_READ_SIZE).ok();
+    has_no_link && place.is_file() && runtimes::looks_like_script(runtimes, path, read)
 }
 
 fn entrypoint_names(skill: &Skill) -> Vec<&str> {

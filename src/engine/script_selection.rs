@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::engine::script_inference::{
-    MAX_SHOWN_TOOLS, inferred_script_path, named_script_path, plain_scripts, scripts_named_in_text,
+    MAX_SHOWN_TOOLS, inferred_script_path, is_hidden_script, named_script_path, plain_scripts,
+    scripts_named_in_text,
 };
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::Runtimes;
@@ -285,7 +286,7 @@ pub(super) fn select_entrypoint(
     is_main: bool,
 ) -> Result<SelectedScript> {
     let Entrypoint { path, function, runtime, .. } = entrypoint;
-    let path = entrypoint_path(skill, &path).map_err(|error| error.with_location(place.clone()))?;
+    let path = entrypoint_path(runtimes, skill, &path).map_err(|error| error.with_location(place.clone()))?;
     if let Some(declared) = declared.filter(|_| is_main && runtime.is_none())
         && let Some(told) = runtimes.conflicting(declared.runtime, &path)
     {
@@ -355,10 +356,11 @@ fn plan_in_text(skill: &Skill, declared: Option<RuntimeId>) -> Result<Option<Str
 }
 
 /// The path of an entrypoint, which is relative to the skill's folder.
-fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
+fn entrypoint_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;
-    let is_there = |path: &str| files.iter().any(|file| file == path);
+    let is_there =
+        |path: &str| files.iter().any(|file| file == path) || is_hidden_script(runtimes, skill, path);
     if is_there(path) {
         return Ok(path.to_owned());
     }

@@ -80,6 +80,52 @@ fn a_script_that_is_a_link_out_of_its_skill_is_named_as_one() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_script_in_a_hidden_folder_runs_where_somebody_names_it() {
+    let project = skill(
+        "Run .maintenance/check.sh.",
+        &[
+            (".maintenance/check.sh", "printf 1"),
+            ("scripts/.hidden/run", "#!/bin/sh\nprintf 2"),
+            (".check.lua", "return 3"),
+            (".maintenance/notes.txt", "text"),
+            (".env.lua", "return 'secret'"),
+            (".ssh/run.sh", "printf secret"),
+        ],
+    );
+    let folder = project.path(FOLDER);
+    std::os::unix::fs::symlink("check.sh", folder.join(".maintenance/link.sh")).unwrap();
+    std::os::unix::fs::symlink(".maintenance", folder.join(".linked")).unwrap();
+    let run = |script: &str| project.engine().run(Invocation::new("x").script(script));
+    for (script, expected) in [
+        (".maintenance/check.sh", 1),
+        ("./.maintenance/check.sh", 1),
+        ("scripts/.hidden/run", 2),
+        (".hidden/run", 2),
+        (".check.lua", 3),
+    ] {
+        assert_eq!(value(run(script)), json!(expected), "{script}");
+    }
+    for script in [
+        ".maintenance/notes.txt",
+        ".maintenance/link.sh",
+        ".linked/check.sh",
+        ".env.lua",
+        ".ssh/run.sh",
+        ".maintenance/../.maintenance/check.sh",
+        ".maintenance//check.sh",
+        ".maintenance",
+        "../x/.maintenance/check.sh",
+    ] {
+        assert_eq!(kind(&run(script)), ErrorKind::UnknownSkill, "{script}");
+    }
+    assert_eq!(kind(&project.engine().run(Invocation::new("x"))), ErrorKind::Unavailable, "none is inferred");
+    let entered = skill("", &[(".maintenance/check.sh", "printf 1")])
+        .file(&format!("{FOLDER}/skill.yaml"), "entrypoint: .maintenance/check.sh\n");
+    assert_eq!(value(entered.engine().run(Invocation::new("x"))), json!(1));
+}
+
 #[test]
 fn what_is_only_imported_and_what_tests_is_no_script_to_run() {
     let project = skill(
