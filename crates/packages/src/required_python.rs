@@ -28,14 +28,44 @@ impl RequiredPython {
             let versions = VersionRange::parse(&range).filter(|versions| !versions.is_empty())?;
             Some(Self { versions, source: source.to_owned() })
         };
+        let of_line = || required(python_of_first_line(source)?, path);
         if let Some(block) = script_block(source) {
-            return required(toml_text::read_script_python(&block.ok()?.1)?, path);
+            let of_block = block.ok().and_then(|block| toml_text::read_script_python(&block.1));
+            return of_block.and_then(|range| required(range, path)).or_else(of_line);
+        }
+        if let Some(required) = of_line() {
+            return Some(required);
         }
         folders_above(path).find_map(|folder| {
             let name = format!("{folder}pyproject.toml");
             let text = String::from_utf8(read(&name, requirements_file::MAX_BYTES).ok()??).ok()?;
             required(toml_text::read_project_python(&text)?, &name)
         })
+    }
+}
+
+/// The versions that `uv` is told in the first line of a script: `#!/usr/bin/env -S uv run --python 3.12 --script`.
+fn python_of_first_line(source: &[u8]) -> Option<String> {
+    const MAX_LINE_BYTES: usize = 4096;
+    let line = source.split(|byte| *byte == b'\n').next().filter(|line| line.len() <= MAX_LINE_BYTES)?;
+    let mut words = std::str::from_utf8(line).ok()?.strip_prefix("#!")?.split_whitespace();
+    words.find(|word| word.rsplit('/').next() == Some("uv"))?;
+    let mut version = None;
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some(("--python", value)) => version = Some(value),
+            None if matches!(word, "--python" | "-p") => version = words.next(),
+            _ => {}
+        }
+    }
+    let version = version?.trim_matches(['"', '\'']);
+    let parts: Vec<&str> = version.split('.').collect();
+    let is_release =
+        parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    match parts.len() {
+        1 | 2 if is_release => Some(format!("=={version}.*")),
+        3 if is_release => Some(format!("=={version}")),
+        _ => version.starts_with(['=', '>', '<', '~', '!']).then(|| version.to_owned()),
     }
 }
 
@@ -49,6 +79,22 @@ mod tests {
         };
         let found = RequiredPython::of_script(path, source.as_bytes(), read)?;
         Some((found.versions.to_string(), found.source))
+    }
+
+    #[test]
+    fn the_first_line_names_a_version_for_uv() {
+        for (line, versions) in [
+            ("#!/usr/bin/env -S uv run --python 3.12 --script", Some("==3.12.*")),
+            ("#!/usr/bin/env -S uv run --script -p 3.11.4", Some("==3.11.4")),
+            ("#!/usr/bin/env -S uv run --python=>=3.10", Some(">=3.10")),
+            ("#!/usr/bin/env -S uv run --script", None),
+            ("#!/usr/bin/env -S uv run --python pypy", None),
+            ("#!/usr/bin/env -S python3 -p 3.12", None),
+        ] {
+            let found =
+                required("scripts/x.py", &format!("{line}\nprint()\n"), &[]).map(|(versions, _)| versions);
+            assert_eq!(found.as_deref(), versions, "{line}");
+        }
     }
 
     #[test]

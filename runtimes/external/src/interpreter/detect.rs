@@ -36,7 +36,8 @@ struct Language {
     commands: &'static [&'static str],
 }
 
-/// Without `uv`, `npx` and the like, which install packages that nobody requested. Their scripts run by file extension.
+/// Without `uv`, `npx` and the like, which install packages that nobody requested. Their scripts run by file extension, and what they name
+/// of TypeScript by that.
 const LANGUAGES: [Language; 19] = [
     language(&["python", "python3"], &["py"], &["python3", "python"]),
     language(&["python2"], &[], &["python2"]),
@@ -63,6 +64,9 @@ const LANGUAGES: [Language; 19] = [
 
 /// The command that runs a language of other commands, too, and runs it only where none of them is there.
 const LAST_CHOICE: &str = "node";
+
+/// Programs that run TypeScript in Node.
+const TYPESCRIPT_RUNNERS: [&str; 2] = ["tsx", "ts-node"];
 
 const GO_EXTENSION: &str = "go";
 
@@ -177,6 +181,13 @@ impl Interpreter {
     /// The program that is written comes first (`python3.11` before `python3`). Every candidate gets the arguments of the line.
     fn from_shebang(source: &[u8]) -> Option<Self> {
         let shebang = shebang::parse(source)?;
+        if TYPESCRIPT_RUNNERS.contains(&shebang.launched_program()?)
+            && shebang.launched_program() != Some(shebang.program)
+        {
+            // A script that was written for Node runs in no other.
+            let candidates = ["tsx", LAST_CHOICE].map(|command| vec![command.to_owned()]).to_vec();
+            return Some(Self { candidates, required: RequiredVersion::default() });
+        }
         let language = shebang_language(shebang.program)?;
         let others =
             language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));

@@ -11,6 +11,22 @@ pub(crate) struct Shebang<'a> {
     pub(crate) args: Vec<&'a str>,
 }
 
+/// Programs that fetch others and start them, and the words of theirs that come before the name.
+const LAUNCHERS: [&str; 6] = ["npx", "pnpx", "bunx", "pnpm", "yarn", "npm"];
+const LAUNCHER_WORDS: [&str; 3] = ["dlx", "exec", "x"];
+
+impl<'a> Shebang<'a> {
+    /// The program that runs the script in the end: `tsx` of `npx --yes tsx@4`.
+    pub(crate) fn launched_program(&self) -> Option<&'a str> {
+        if !LAUNCHERS.contains(&self.program) {
+            return Some(self.program);
+        }
+        let is_name = |word: &&&str| !word.starts_with('-') && !LAUNCHER_WORDS.contains(*word);
+        let name = self.args.iter().find(is_name)?;
+        Some(name.split('@').next().unwrap_or(name))
+    }
+}
+
 /// A longer line is not a shebang. Linux itself reads 256 bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
@@ -54,6 +70,19 @@ mod tests {
         ] {
             let args = args.to_vec();
             assert_eq!(parse(line.as_bytes()), Some(Shebang { program, args }), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_launcher_starts_is_the_program() {
+        for (line, program) in [
+            ("#!/usr/bin/env npx tsx\n", Some("tsx")),
+            ("#!/usr/bin/env -S npx --yes tsx@4.19 --no-warnings\n", Some("tsx")),
+            ("#!/usr/bin/env -S pnpm dlx ts-node\n", Some("ts-node")),
+            ("#!/usr/bin/env tsx\n", Some("tsx")),
+            ("#!/usr/bin/env npx\n", None),
+        ] {
+            assert_eq!(parse(line.as_bytes()).unwrap().launched_program(), program, "{line:?}");
         }
     }
 

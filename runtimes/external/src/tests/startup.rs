@@ -86,6 +86,17 @@ fn a_script_nothing_tells_the_interpreter_of_is_invalid() {
 }
 
 #[test]
+fn what_was_written_for_node_runs_in_no_other() {
+    for line in ["npx tsx", "-S npx --yes tsx@4", "-S pnpm exec ts-node"] {
+        let source = format!("#!/usr/bin/env {line}\n");
+        let interpreter = Interpreter::detect("scripts/main.ts", source.as_bytes()).unwrap();
+        assert_eq!(interpreter.program_names().collect::<Vec<_>>(), ["tsx", "node"], "{line}");
+    }
+    let uv = Interpreter::detect("scripts/main.py", b"#!/usr/bin/env -S uv run --script\n").unwrap();
+    assert_eq!(uv.best_program_name(), "python3");
+}
+
+#[test]
 fn a_missing_interpreter_is_named() {
     let interpreter = Interpreter::detect("scripts/a.py", b"").unwrap();
     let error = interpreter.locate("scripts/a.py", &[PathBuf::from("/nowhere")], &|_| None).unwrap_err();
