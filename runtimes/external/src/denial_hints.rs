@@ -18,11 +18,11 @@ use crate::hints::network::{
     NETWORK_TEXTS, RunNetwork, fetch_hint, hosts_hint, named_host_hint, no_network_hint,
 };
 use crate::hints::permission_hint::{Help, permission_hint};
+use crate::hints::repository::repository_hint;
 use crate::hints::script_text::ScriptText;
 use crate::hints::user_home::{named_home_hint, read_only_home_hint, user_home_hint};
 use crate::hints::words::{MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end};
 use crate::interpreter::path::{is_executable_file, search_path};
-use crate::outside_repository::repository_hint;
 use crate::system_paths::is_system_path;
 use metier_core::error::Hint;
 use metier_core::host::SkillContext;

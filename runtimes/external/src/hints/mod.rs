@@ -13,6 +13,7 @@ pub(super) mod missing_file;
 pub(super) mod missing_variable;
 pub(super) mod network;
 pub(super) mod permission_hint;
+pub(super) mod repository;
 pub(super) mod run_output;
 pub(super) mod script_text;
 pub(super) mod shown_path;

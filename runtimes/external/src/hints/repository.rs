@@ -1,0 +1,39 @@
+//! Recognises that git found no repository where the project has one outside of it.
+
+use std::path::Path;
+
+use crate::hints::permission_hint::{Help, permission_hint};
+use crate::outside_repository::{access, is_granted};
+use metier_core::host::SkillContext;
+use metier_core::host::git::OutsideRepository;
+
+/// What git says where it finds no repository that it can read, in lower case.
+const NO_REPOSITORY: [&str; 4] = [
+    "not a git repository",
+    "unable to normalize alternate object path",
+    "unable to open object pack directory",
+    // Of the file of a worktree.
+    "/.git': permission denied",
+];
+
+/// The hint for a script that wrote these lines, in which git found no repository: where the project has one, and the grant for it.
+pub(crate) fn repository_hint<'a>(
+    ctx: &SkillContext,
+    project: &Path,
+    mut lines: impl Iterator<Item = &'a str>,
+) -> Option<Help> {
+    let is_about_repository = |line: &str| {
+        let small = line.to_lowercase();
+        NO_REPOSITORY.iter().any(|words| small.contains(words))
+    };
+    lines.any(is_about_repository).then_some(())?;
+    let unproven = OutsideRepository::find(project).unproven;
+    let missing = unproven.iter().find(|repository| !is_granted(ctx, repository))?;
+    let (help, hint) = permission_hint(ctx, &access(missing)?)?;
+    let text = format!(
+        "a script in a sandbox reads no repository outside of the project unless a person says so, and this one lies at {}: {}; {help}",
+        missing.folder.display().to_string().escape_debug(),
+        missing.reason
+    );
+    Some((text, hint))
+}
