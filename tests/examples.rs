@@ -77,8 +77,8 @@ fn a_plan_continues_after_the_step_that_was_done() {
 
 #[test]
 fn python_scripts_run_in_the_sandbox_with_the_hook_and_without() {
-    assert_prints("python", &[], NEEDS_SANDBOX, "180 runs\n");
-    assert_prints("python", &["--without-hook"], NEEDS_SANDBOX, "180 runs\n");
+    assert_prints("python", &[], NEEDS_SANDBOX, "80 runs\n");
+    assert_prints("python", &["--without-hook"], NEEDS_SANDBOX, "80 runs\n");
 }
 
 /// Runs an example in an empty project.
