@@ -255,6 +255,10 @@ fn a_runtime_must_be_one_and_have_a_script() {
         assert_eq!(codes_of_x(&project), ["runtime-foreign warning 5:12"], "{foreign}");
         assert_eq!(project.metier(&["validate", "x"]).code, 0, "{foreign}");
     }
+    let in_one_line = Project::new()
+        .file("x/SKILL.md", "---\nname: x\ndescription: d\nmetadata: {runtime: node20}\n---\n")
+        .file("x/scripts/main.lua", "return 1");
+    assert_eq!(codes_of_x(&in_one_line), ["runtime-foreign warning 4:21"]);
     assert_eq!(
         codes_of_x(&with("{engine: node}")),
         ["metadata-nested warning 5:3", "metadata-runtime warning 5:12"]

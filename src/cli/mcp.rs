@@ -44,7 +44,7 @@ pub struct Args {
     cache_results: bool,
     /// Do not say on standard error what is served, and what of it changes
     #[arg(long)]
-    quiet: bool,
+    no_notices: bool,
     #[command(flatten)]
     filter: ToolFilterArgs,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());
-    if !args.quiet {
+    if !args.no_notices {
         options = options.on_notice(print_notice);
     }
     // An option is stronger than what the configuration says about a skill.

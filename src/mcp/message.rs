@@ -17,14 +17,14 @@ pub(super) struct MessageText {
 /// Why a message is not handled.
 #[derive(Debug)]
 pub(super) struct RefusedMessage {
-    error: ErrorData,
+    error: Box<ErrorData>,
     id: Option<SentId>,
 }
 
 /// The JSON of a message. Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier; U+FFFD stands
 /// for halves of characters, which JavaScript writes where it has cut a text.
 pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> {
-    let refuse = |error| RefusedMessage { error, id: request_id(bytes) };
+    let refuse = |error| RefusedMessage::new(error, request_id(bytes));
     let content = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let text = std::str::from_utf8(content)
         .map_err(|_| refuse(ErrorData::parse_error("not a message: it is not UTF-8", None)))?;
@@ -46,9 +46,9 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> 
 /// The message that this JSON is, read from these bytes.
 pub(super) fn typed_message(value: Value, bytes: &[u8]) -> Result<ClientJsonRpcMessage, RefusedMessage> {
     let fault = fault(&value);
-    serde_json::from_value(value).map_err(|_| RefusedMessage {
-        error: ErrorData::invalid_request(format!("this is not a message of JSON-RPC 2.0{fault}"), None),
-        id: request_id(bytes),
+    serde_json::from_value(value).map_err(|_| {
+        let sentence = format!("this is not a message of JSON-RPC 2.0{fault}");
+        RefusedMessage::new(ErrorData::invalid_request(sentence, None), request_id(bytes))
     })
 }
 
@@ -66,10 +66,14 @@ fn fault(message: &Value) -> &'static str {
 }
 
 impl RefusedMessage {
+    fn new(error: ErrorData, id: Option<SentId>) -> Self {
+        Self { error: Box::new(error), id }
+    }
+
     /// A message of more bytes than one may have, of which at least the beginning was read.
     pub(super) fn too_large(max: usize, id: Option<SentId>) -> Self {
         let sentence = format!("a message has at most {} MiB", max >> 20);
-        Self { error: ErrorData::invalid_request(sentence, None), id }
+        Self::new(ErrorData::invalid_request(sentence, None), id)
     }
 
     /// The answer, as JSON.

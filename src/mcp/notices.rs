@@ -62,10 +62,10 @@ pub(super) struct NoticeSender(Option<SyncSender<McpNotice>>);
 
 impl NoticeSender {
     /// Says the first one before it returns.
-    pub(super) fn start(listener: Option<NoticeListener>, first: McpNotice) -> Self {
+    pub(super) fn start(listener: Option<NoticeListener>, first: &McpNotice) -> Self {
         tracing::info!("{}", first.message);
         let Some(listener) = listener else { return Self(None) };
-        listener(&first);
+        listener(first);
         let (sender, notices) = sync_channel::<McpNotice>(MAX_WAITING);
         let listen = move || notices.into_iter().for_each(|notice| listener(&notice));
         let thread = std::thread::Builder::new().name("metier-mcp-notice".to_owned()).spawn(listen);

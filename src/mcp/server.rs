@@ -126,7 +126,7 @@ impl Serving {
         let offer = Offer { inventory: inventory.clone(), ..Offer::default() };
         let (sender, offers) = watch::channel(offer);
         let first = notices::serving_notice(&inventory.states, inventory.tools.len(), engine.project());
-        let notices = NoticeSender::start(listener, first);
+        let notices = NoticeSender::start(listener, &first);
         let report = move |notice| notices.send(notice);
         let watching = tokio::spawn(watch_skills(engine.clone(), sender, report));
         Self { engine, name, calls, offers, watching, cancel }

@@ -142,9 +142,9 @@ fn the_server_says_what_it_serves_and_what_of_it_changes() {
 }
 
 #[test]
-fn a_quiet_server_says_nothing() {
+fn a_server_without_notices_says_nothing() {
     let project = project();
-    let mut client = project.client(&["--quiet"]);
+    let mut client = project.client(&["--no-notices"]);
     add(&project, "second");
     client.notification("notifications/tools/list_changed");
     client.close();
@@ -156,7 +156,7 @@ fn a_call_of_a_tool_that_is_gone_says_why() {
     let project = Project::new().lua("first", "return 1").lua("second", "return 2").lua("third", "return 3");
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
     let mut client = project.client(&[]);
-    assert_eq!(client.tool_names().iter().filter(|name| name.ends_with("d")).count(), 2);
+    assert_eq!(client.tool_names().iter().filter(|name| name.ends_with('d')).count(), 2);
     crate::write(
         &project,
         ".metier/skills/first/SKILL.md",

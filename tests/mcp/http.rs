@@ -64,7 +64,7 @@ fn an_answer_has_a_form_that_the_client_accepts() {
     let project = project();
     let server = project.http_server(&[]);
     let call = json!({"name": "hello", "arguments": {}});
-    let modern_call = server.modern_message_text("tools/call", &call);
+    let modern_call = HttpServer::modern_message_text("tools/call", &call);
     let session = server.session("2025-11-25");
     let session_call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}).to_string();
     for (accept, kind) in [
@@ -113,13 +113,13 @@ fn a_client_that_accepts_no_stream_has_sessions_and_the_response_alone() {
     assert!(started.elapsed() < Duration::from_secs(30) && !project.path("out/a.txt").exists());
     // Who accepts everything gets a stream where there is more than the response.
     let curl = accepting(&server.modern_headers("tools/call", &params), Some("*/*"));
-    let body = server.modern_message_text("tools/call", &params);
+    let body = HttpServer::modern_message_text("tools/call", &params);
     let answer = server.send("POST", &curl, body.as_bytes()).answer();
     assert_eq!((answer.headers["content-type"].as_str(), answer.messages().len()), ("text/event-stream", 4));
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let headers =
         accepting(&server.modern_headers("subscriptions/listen", &listen), Some("application/json"));
-    let body = server.modern_message_text("subscriptions/listen", &listen);
+    let body = HttpServer::modern_message_text("subscriptions/listen", &listen);
     assert_eq!(server.send("POST", &headers, body.as_bytes()).answer().status, 406);
 }
 
@@ -128,8 +128,10 @@ fn the_path_may_end_with_a_slash_and_other_paths_say_where_the_server_is() {
     let project = project();
     let server = project.http_server(&[]);
     let params = json!({});
-    let (headers, body) =
-        (server.modern_headers("tools/list", &params), server.modern_message_text("tools/list", &params));
+    let (headers, body) = (
+        server.modern_headers("tools/list", &params),
+        HttpServer::modern_message_text("tools/list", &params),
+    );
     for (path, status) in [("/mcp", 200), ("/mcp/", 200), ("/mcp//", 404), ("/", 404), ("/mcp/x", 404)] {
         let answer = server.send_to(path, "POST", &headers, body.as_bytes()).answer();
         assert_eq!(answer.status, status, "{path}");

@@ -143,7 +143,7 @@ impl HttpServer {
     }
 
     /// The text of a request of the revision 2026-07-28.
-    pub fn modern_message_text(&self, method: &str, params: &Value) -> String {
+    pub fn modern_message_text(method: &str, params: &Value) -> String {
         modern_message(method, params.clone(), &json!({})).to_string()
     }
 

@@ -123,7 +123,8 @@ fn a_commit_in_a_linked_worktree_takes_the_grant_that_a_commit_takes() {
 #[test]
 fn a_worktree_that_its_repository_does_not_name_is_for_a_person_to_decide() {
     // An archive may say anything in its `.git`, and nothing in a repository of the user.
-    let forged: [(&str, fn(&Stage)); 6] = [
+    type Forgery = (&'static str, fn(&Stage));
+    let forged: [Forgery; 6] = [
         ("another worktree's folder", |stage| {
             stage.git("main", &["worktree", "add", "-q", "../real", "-b", "topic"]);
             write(&stage.at("wt/.git"), "gitdir: ../main/.git/worktrees/real\n");

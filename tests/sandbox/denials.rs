@@ -59,7 +59,11 @@ fn others() -> Vec<DenialCase> {
         ("node", Fixture::node(watch), "may look at them again and again; if"),
         ("node", Fixture::node(path).grant("net"), all),
         ("python3", Fixture::python("import multiprocessing\nmultiprocessing.Manager()").grant("net"), all),
-        ("python3", Fixture::python(local).grant("net"), "no local sockets with a path (AF_UNIX) but its own"),
+        (
+            "python3",
+            Fixture::python(local).grant("net"),
+            "no local sockets with a path (AF_UNIX) but its own",
+        ),
         (
             "flock",
             bash("flock \"$HOME/lock\" true"),
@@ -154,7 +158,11 @@ fn files() -> Vec<DenialCase> {
 /// Packages that nobody has.
 fn packages() -> Vec<DenialCase> {
     vec![
-        ("python3", Fixture::python("import metier_x.y"), "needs the Python package metier_x;"),
+        (
+            "python3",
+            Fixture::python("import metier_x.y"),
+            "needs the Python module metier_x, and neither metier_x.py",
+        ),
         ("node", Fixture::node("require('metier-x/y')"), "needs the npm package metier-x;"),
         ("perl", Fixture::new("a.pl", "use Metier::X;"), "needs the Perl module Metier::X;"),
     ]

@@ -71,6 +71,12 @@ impl SkillPackages {
         (text, hint)
     }
 
+    /// Whether the skill names this package.
+    pub fn declares(&self, package: &str) -> bool {
+        let request = self.found.as_ref().ok().and_then(Option::as_ref);
+        request.is_some_and(|request| request.requirements.declares(package))
+    }
+
     /// What helps a script that misses what this file of requirements lists.
     pub fn file_help(&self, file: &str) -> (String, Option<Hint>) {
         let hint = Some(Hint::Prepare(self.skill.clone()));

@@ -142,7 +142,8 @@ fn python_package(
     if let Some(help) = neighbour_help(module) {
         return Some(help);
     }
-    if other.is_none() && !is_common_module(module) {
+    let is_declared = packages.is_some_and(|packages| packages.declares(module));
+    if other.is_none() && !is_declared && !is_common_module(module) {
         return Some((left_behind_help(module), None));
     }
     Some(python_help(&needs, &[other.unwrap_or(module)], packages))

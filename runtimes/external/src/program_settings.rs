@@ -235,7 +235,7 @@ mod tests {
         write("conf.d/20-xml.ini", "extension=xml.so\n", 0o644);
         symlink("/etc/shadow", folder.join("conf.d/link.ini")).unwrap();
         let parts = |content| readable_parts(&folder, content);
-        assert_eq!(parts(Searched), [folder.clone()]);
+        assert_eq!(parts(Searched), std::slice::from_ref(&folder));
 
         write("conf.d/30-db.ini", "pdo.password = hidden\n", 0o644);
         let mut others = [folder.join("php.ini"), folder.join("conf.d/20-xml.ini")];
@@ -246,7 +246,7 @@ mod tests {
             found
         };
         assert_eq!(sorted(Searched), others, "a password");
-        assert_eq!(parts(Plain), [folder.clone()]);
+        assert_eq!(parts(Plain), std::slice::from_ref(&folder));
         write("conf.d/30-db.ini", "x", 0o600);
         assert_eq!(sorted(Plain), others, "a file of root's own");
         fs::remove_file(folder.join("conf.d/30-db.ini")).unwrap();

@@ -7,7 +7,7 @@ use metier_core::host::begins_with;
 
 /// System paths that programs need in order to run at all. Without its TLS configuration Debian's Node aborts; `pwd` and `whoami`
 /// read the two lists of names; a thread pool counts processors, Node its own memory, Bun aborts where it cannot find out its
-/// stack, and DuckDB where it cannot find out its control group. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
+/// stack, and `DuckDB` where it cannot find out its control group. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
 /// those too.
 pub(super) const SYSTEM_PATHS: [&str; 34] = [
     "/usr",

@@ -207,7 +207,9 @@ impl FolderChecks<'_> {
             }
             offset += line.len();
         }
-        0..0
+        // In a map of one line.
+        let written = format!("{key}: {value}");
+        head.find(&written).map_or(0..0, |at| at + key.len() + 2..at + written.len())
     }
 }
 

@@ -129,9 +129,17 @@ fn environment() -> CaseResult {
         let own =
             ["HOME", "TMPDIR", "PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "PWD", "SHLVL", "_"];
         own.contains(&name)
-            || ["LC_", "METIER_", "CLAUDE_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "NODE_PATH", "GIT_CONFIG_NOSYSTEM"]
-                .iter()
-                .any(|start| name.starts_with(start))
+            || [
+                "LC_",
+                "METIER_",
+                "CLAUDE_",
+                "PYTHONDONTWRITEBYTECODE",
+                "PYTHONPATH",
+                "NODE_PATH",
+                "GIT_CONFIG_NOSYSTEM",
+            ]
+            .iter()
+            .any(|start| name.starts_with(start))
     };
     let strange: Vec<_> = names.iter().filter(|name| !known(name)).collect();
     assert!(strange.is_empty(), "{strange:?}");

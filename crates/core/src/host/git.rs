@@ -529,8 +529,8 @@ mod tests {
             let found = OutsideRepository::find(&top.join(project));
             found.unproven.into_iter().map(|one| one.folder).collect()
         };
-        assert_eq!(folders("wt"), [lent.clone()]);
-        assert_eq!(folders("main"), [lent.clone()]);
+        assert_eq!(folders("wt"), std::slice::from_ref(&lent));
+        assert_eq!(folders("main"), std::slice::from_ref(&lent));
         assert_eq!(folders("main/pkg/a"), [top.join("main/.git"), lent.clone()]);
         let above = OutsideRepository::find(&top.join("wt/pkg"));
         assert_eq!(above.unproven[0].folder, top.join("main/.git"));

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::linux::layers::landlock::{open_no_symlinks, open_pinned};
-use crate::linux::layers::namespaces::NamespaceSetup;
+use crate::linux::layers::namespaces::{NamespaceSetup, NetworkIsolation};
 use crate::linux::procfs::thread_group;
 use crate::linux::sys;
 use crate::linux::sys::PendingCall;
@@ -57,7 +57,7 @@ impl LocalSockets {
         let tmp =
             files.private_tmp.iter().map(|_| (PRIVATE_TMP.into(), open_no_symlinks(PRIVATE_TMP.as_ref())));
         let folders = own.chain(tmp).filter_map(|(path, opened)| Some((path, opened.ok()?))).collect();
-        Self { folders, has_own_network: namespaces.own_network, connections: 0 }
+        Self { folders, has_own_network: namespaces.network == NetworkIsolation::OwnNetns, connections: 0 }
     }
 
     /// Carries out a `connect` of a process that descends from this one, or refuses it.

@@ -29,9 +29,10 @@ pub(crate) struct NamespaceConfig {
 }
 
 /// How the network is blocked.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Default)]
 pub(crate) enum NetworkIsolation {
     /// By the seccomp filter only.
+    #[default]
     FilterOnly,
     /// By an empty network namespace for each script.
     OwnNetns,
@@ -57,8 +58,8 @@ pub(crate) struct NamespaceSetup {
     pub(crate) protected_paths: bool,
     /// `/proc` lists exactly the processes of the namespace.
     pub(crate) private_proc: bool,
-    /// Whether a script without a network has one of its own that is empty, and shared with no other run.
-    pub(crate) own_network: bool,
+    /// What a script without a network has in its place.
+    pub(crate) network: NetworkIsolation,
     /// The namespace limits the number of processes.
     pub(crate) has_pid_limit: bool,
     /// The process limit to set as an inherited resource limit.
@@ -181,8 +182,14 @@ impl EnteredNamespaces {
         }
         let AppliedMounts { protected_paths, shm } = mounts::apply(files, limits.tree_memory, program)?;
         let nproc_rlimit = limits.processes.filter(|_| !has_pid_limit && config.user_namespace.is_some());
-        let own_network = config.network == NetworkIsolation::OwnNetns;
-        Ok(NamespaceSetup { protected_paths, private_proc, own_network, has_pid_limit, nproc_rlimit, shm })
+        Ok(NamespaceSetup {
+            protected_paths,
+            private_proc,
+            network: config.network,
+            has_pid_limit,
+            nproc_rlimit,
+            shm,
+        })
     }
 
     /// Leaves the mounts of the script, when nothing more is to be mounted in them.
