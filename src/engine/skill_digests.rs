@@ -19,7 +19,7 @@ const MAX_FILES: usize = 500_000;
 /// What was read of the skills of an engine.
 #[derive(Default)]
 pub(super) struct SkillDigests {
-    lists: Mutex<KnownLists>,
+    lists: Mutex<CachedLists>,
     embedded: Mutex<HashMap<usize, Arc<FileList>>>,
     callees: Mutex<HashMap<PathBuf, Arc<NamedCallees>>>,
     packages: Mutex<HashMap<PathBuf, Arc<NamedPackages>>>,
@@ -27,7 +27,7 @@ pub(super) struct SkillDigests {
 
 /// The lists of files by the folders of the skills.
 #[derive(Default)]
-struct KnownLists {
+struct CachedLists {
     folders: HashMap<PathBuf, Arc<ReadFolder>>,
     /// The files of all.
     files: usize,
@@ -122,7 +122,7 @@ impl SkillDigests {
     }
 }
 
-impl KnownLists {
+impl CachedLists {
     fn insert(&mut self, path: &Path, read: ReadFolder) {
         self.files -= self.folders.remove(path).map_or(0, |earlier| earlier.file_count());
         if self.folders.len() >= MAX_FOLDERS || self.files + read.file_count() > MAX_FILES {

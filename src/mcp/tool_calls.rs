@@ -41,7 +41,7 @@ impl Handler {
         let (calls, needs_objects) = (self.calls(), needs_objects(&context));
         let arguments = request.arguments.unwrap_or_default();
         let values = Value::Object(arguments.clone());
-        let mut arguments = self.given_arguments(tool, arguments, &context).await?;
+        let mut arguments = self.call_arguments(tool, arguments, &context).await?;
         let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
         let elicitor = self.elicitor(&context, None);
         let form_elicitor = elicitor.clone().filter(|_| trust.is_trusted);
@@ -178,7 +178,7 @@ impl Handler {
             return Err(self.no_task_error(&request.name, context).await?);
         };
         let arguments = request.arguments.unwrap_or_default();
-        let arguments = self.given_arguments(tool, arguments, context).await?;
+        let arguments = self.call_arguments(tool, arguments, context).await?;
         let trust = self.form_trust(&tool.skill, &tool.tool.forms).await?;
         if !self.caller().tasks.add(task) {
             let sentence = "there are too many tasks; call the tool without one, or again later";
@@ -215,7 +215,7 @@ impl Handler {
     }
 
     /// The arguments that a call gives.
-    async fn given_arguments(
+    async fn call_arguments(
         &self,
         tool: &ServedTool,
         arguments: JsonObject,

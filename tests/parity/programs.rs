@@ -53,6 +53,9 @@ for file in ['/etc/shadow', '/etc/ssh/ssh_config', '/etc/sudoers', '/etc/ssl/pri
     except OSError:
         pass
 ";
+    if find_program("python3").is_none() {
+        return not_run("settings of the machine", "python3 is not installed");
+    }
     let project = crate::cli::Project::new().file("main.py", SCRIPT);
     for level in ["namespaces", "landlock"] {
         let mut command = project.command(&["exec", "--", "python3", "main.py"]);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cli::{Answer, Project, write};
+use crate::not_run::{find_program, not_run};
 
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];
 
@@ -74,6 +75,20 @@ fn configure(command: &mut Command, project: &Project) {
     command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
 }
 
+/// What a `.git` of the project `wt` claims, and how it comes to it.
+type Forgery = (&'static str, fn(&Stage));
+/// What it is, the project, the folder of git, and how they are made.
+type Case = (&'static str, &'static str, &'static str, fn(&Stage));
+
+/// Whether this machine has what the tests and the built-in skill run.
+fn has_programs() -> bool {
+    let missing = ["git", "python3"].into_iter().find(|program| find_program(program).is_none());
+    if let Some(program) = missing {
+        not_run("repositories", &format!("{program} is not installed"));
+    }
+    missing.is_none()
+}
+
 /// Git commands that read, and what one of them prints.
 const READING: [(&[&str], &str); 5] = [
     (&["log", "--oneline"], "feat: first"),
@@ -85,6 +100,9 @@ const READING: [(&[&str], &str); 5] = [
 
 #[test]
 fn a_linked_worktree_is_read_as_a_repository_in_the_project_is() {
+    if !has_programs() {
+        return;
+    }
     for (level, relative) in LEVELS.into_iter().flat_map(|level| [(level, false), (level, true)]) {
         let stage = Stage::new();
         stage.git("main", &["worktree", "add", "-q", "../wt", "-b", "topic"]);
@@ -105,6 +123,9 @@ fn a_linked_worktree_is_read_as_a_repository_in_the_project_is() {
 
 #[test]
 fn a_commit_in_a_linked_worktree_takes_the_grant_that_a_commit_takes() {
+    if !has_programs() {
+        return;
+    }
     for level in LEVELS {
         let stage = Stage::new();
         stage.git("main", &["worktree", "add", "-q", "../wt", "-b", "topic"]);
@@ -122,8 +143,10 @@ fn a_commit_in_a_linked_worktree_takes_the_grant_that_a_commit_takes() {
 
 #[test]
 fn a_worktree_that_its_repository_does_not_name_is_for_a_person_to_decide() {
+    if !has_programs() {
+        return;
+    }
     // An archive may say anything in its `.git`, and nothing in a repository of the user.
-    type Forgery = (&'static str, fn(&Stage));
     let forged: [Forgery; 6] = [
         ("another worktree's folder", |stage| {
             stage.git("main", &["worktree", "add", "-q", "../real", "-b", "topic"]);
@@ -158,7 +181,9 @@ fn a_worktree_that_its_repository_does_not_name_is_for_a_person_to_decide() {
 
 #[test]
 fn what_has_no_proof_is_named_and_read_with_the_grant() {
-    type Case = (&'static str, &'static str, &'static str, fn(&Stage));
+    if !has_programs() {
+        return;
+    }
     let cases: [Case; 5] = [
         ("a separate folder", "own", "main.git", |stage| {
             fs::create_dir(stage.at("own")).unwrap();
@@ -205,6 +230,9 @@ fn what_has_no_proof_is_named_and_read_with_the_grant() {
 
 #[test]
 fn a_grant_of_git_opens_repositories_and_nothing_else() {
+    if !has_programs() {
+        return;
+    }
     let stage = Stage::new();
     write(&stage.at("keys/id"), "secret");
     write(&stage.at("wt/.git"), "gitdir: ../keys\n");

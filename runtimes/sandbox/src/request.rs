@@ -58,7 +58,7 @@ pub struct SandboxPolicy {
 /// Which network a script has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetworkAccess {
-    /// None: it cannot create a socket.
+    /// None: it creates no socket, except [local ones](SandboxPolicy::allow_local_sockets).
     #[default]
     Blocked,
     /// A network of its own, in which only the sockets that the host program serves exist.
