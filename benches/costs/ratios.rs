@@ -282,6 +282,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         Times(1.25),
     ),
     (
+        "an empty shell script, in namespaces, in a project of 200,000 files / of few",
+        "sandbox/namespaces_in_200000_files",
+        "sandbox/namespaces",
+        Informational,
+    ),
+    (
         "a call of a trivial Lua skill over the Model Context Protocol / a bare server that returns the arguments",
         "mcp/metier",
         "mcp/echo",

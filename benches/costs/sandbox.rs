@@ -50,6 +50,21 @@ pub fn measure_starts() {
     let ballast = vec![1_u8; 500 << 20];
     measure_in_turns(project.path(), "_large");
     drop(black_box(ballast));
+    fill(project.path());
+    measure_in_turns(project.path(), "_in_200000_files");
+}
+
+/// Puts 200,000 files into 4,000 folders of a project, and waits until metier remembers such folders.
+fn fill(project: &Path) {
+    const TIME_TO_SETTLE: Duration = Duration::from_secs(4);
+    for folder in 0..4000 {
+        let folder = project.join(format!("package{}/module{}/folder{folder}", folder / 200, folder / 20));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for file in 0..50 {
+            std::fs::write(folder.join(format!("file{file}.ts")), "").expect("a file");
+        }
+    }
+    std::thread::sleep(TIME_TO_SETTLE);
 }
 
 /// A side's name, what runs it once and says whether it could, and how long that took.

@@ -28,6 +28,7 @@ mod not_run;
 mod ordinary;
 mod spread_dir;
 mod survivors;
+mod unchanged_folders;
 mod without_openat2;
 mod workers;
 

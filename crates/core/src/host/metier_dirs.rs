@@ -158,14 +158,17 @@ pub(crate) fn leads_into_metier_dir(path: &str, is_there: impl Fn(&str) -> bool)
 /// Whether a folder is one of metier's own.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub fn is_metier_dir(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let may_be = name.eq_ignore_ascii_case(DIR_NAME) || is_temp_dir_name(name);
-    may_be
-        && std::fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|entry| entry.file_name().to_str().is_some_and(|entry| is_metier_entry(name, entry)))
+    let name = folder.file_name().unwrap_or_default();
+    may_be_metier_dir(name)
+        && std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+            let folder = name.to_str().unwrap_or_default();
+            entry.file_name().to_str().is_some_and(|entry| is_metier_entry(folder, entry))
+        })
+}
+
+/// Whether a folder of this name can be one of metier's own, by what is in it.
+pub fn may_be_metier_dir(name: &std::ffi::OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.eq_ignore_ascii_case(DIR_NAME) || is_temp_dir_name(name))
 }
 
 /// The path with symbolic links resolved, as far as it exists.

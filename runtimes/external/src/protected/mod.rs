@@ -3,6 +3,7 @@
 pub(super) mod creation_guard;
 pub(super) mod fingerprint;
 pub(super) mod granted_paths;
+mod listing;
 mod path_errors;
 pub(super) mod path_trace;
 pub(super) mod quarantine;

@@ -3,18 +3,21 @@
 //!
 //! The host API checks each path it receives. A sandboxed script opens files by itself, so that protected paths have to be found
 //! before it starts: by a walk from the top, which ends after too many entries, and reports that. Changes made to version control
-//! and skills since then are found by another scan.
+//! and skills since then are found by another scan. Folders that did not change since an earlier scan are not read again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, DirEntry, FileType};
+use std::fs::{self, DirEntry};
+use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::protected::granted_paths::{defining_files, symlinks_along};
+use crate::protected::listing::{ListedEntry, Listing, Listings};
 use crate::protected::path_errors::{is_dangling, is_inaccessible};
 use crate::protected::scan_result::{ScanNotes, ScanResult, Version};
-use metier_core::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
+use metier_core::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir, may_be_metier_dir};
 use metier_core::host::temp_dirs::metier_dirs_in;
 use metier_core::host::{FileId, SkillContext, file_id, git};
 use metier_core::policy::{Access, PathProtection, runs_on_build};
@@ -32,6 +35,7 @@ const RESERVED_MOUNTS: usize = 1 << 10;
 /// The protected paths that exist in the project when the run begins.
 pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
     let can_write = !ctx.permissions().writable_paths().is_empty();
+    let protection = ctx.permissions().protection();
     let mut walk = ProtectedScan {
         ctx,
         project,
@@ -49,6 +53,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         queue: VecDeque::new(),
         covered_dirs: metier_dirs_in(project),
         metier_dirs: Vec::new(),
+        listings: Listings::of_project(project, protection),
     };
     let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
     match walk.script_access("") {
@@ -60,6 +65,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         ScriptAccess::Read | ScriptAccess::Denied => walk.protect_dir(top),
     }
     walk.scan_queue();
+    std::mem::take(&mut walk.listings).keep(project, protection);
     if let Some(own) = defining_files(ctx).and_then(|_| ctx.skill_files().ok()) {
         walk.scan_own_folder(own.root());
     }
@@ -93,6 +99,8 @@ struct ProtectedScan<'a> {
     covered_dirs: Vec<PathBuf>,
     /// Those of them that this scan found; they belong to other hosts.
     metier_dirs: Vec<PathBuf>,
+    /// The folders that earlier scans listed.
+    listings: Listings,
 }
 
 #[derive(Default)]
@@ -112,6 +120,11 @@ impl ScanDir {
     fn top(project: &Path) -> Self {
         Self { full_path: project.to_owned(), ..Self::default() }
     }
+
+    /// The path of an entry, relative to the project.
+    fn entry_path(&self, name: &str) -> String {
+        if self.relative_path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.relative_path) }
+    }
 }
 
 /// What a script may do with a path.
@@ -120,6 +133,24 @@ enum ScriptAccess {
     ReadWrite,
     Read,
     Denied,
+}
+
+/// Why a folder was not read to its end.
+enum ReadError {
+    Io(io::Error),
+    Stopped(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<String> for ReadError {
+    fn from(why: String) -> Self {
+        Self::Stopped(why)
+    }
 }
 
 impl ProtectedScan<'_> {
@@ -135,38 +166,55 @@ impl ProtectedScan<'_> {
     }
 
     fn scan_dir(&mut self, folder: &ScanDir) -> Result<(), String> {
-        let unread = |error: std::io::Error| format!("could not be read ({error})");
-        let entries = match fs::read_dir(&folder.full_path) {
-            Ok(entries) => entries,
-            // The script cannot read the folder either.
-            Err(error) if is_inaccessible(&folder.full_path, &error) => return Ok(()),
-            Err(error) => return Err(unread(error)),
-        };
-        let mut parts = [false; git::REPOSITORY_ENTRIES.len()];
-        for entry in entries {
-            let entry = entry.map_err(unread)?;
-            self.count_entry()?;
-            let (name, kind) = (entry.file_name(), entry.file_type().map_err(unread)?);
-            if let Some(part) = git::REPOSITORY_ENTRIES.iter().position(|part| name == *part) {
-                parts[part] = true;
-            }
-            self.visit_entry(folder, &name.to_string_lossy(), entry.path(), kind);
+        let Some(listing) = self.list(folder)? else { return Ok(()) };
+        for entry in &listing.entries {
+            self.visit_entry(folder, entry);
         }
-        let has = |name: &str| {
-            git::REPOSITORY_ENTRIES.iter().zip(parts).any(|(part, is_there)| is_there && *part == name)
-        };
         if self.can_change
             && !folder.is_read_only
-            && git::is_repository(has)
+            && listing.is_repository
             && !self.is_write_granted(&folder.relative_path)
         {
             // The folders in it are in the queue already.
             self.read_only.insert(folder.full_path.clone());
-            if let Ok(about) = folder.full_path.symlink_metadata() {
-                self.note_hard_links_below(&folder.full_path, about.file_type());
-            }
+            self.note_hard_links_below(&folder.full_path);
         }
         Ok(())
+    }
+
+    /// The entries of a folder that have to be visited; `None` if the script cannot read the folder either.
+    fn list(&mut self, folder: &ScanDir) -> Result<Option<Arc<Listing>>, String> {
+        // There every entry is visited, also a plain file.
+        let is_whole = folder.is_read_only || folder.is_protected;
+        if !is_whole && let Some(listing) = self.listings.find(&folder.full_path, &folder.relative_path) {
+            self.count_entries(listing.count)?;
+            return Ok(Some(listing));
+        }
+        let mut path = folder.entry_path("");
+        let above = path.len();
+        let read = Listing::read(&folder.full_path, |name, kind| {
+            self.count_entries(1)?;
+            path.truncate(above);
+            path.push_str(&name.to_string_lossy());
+            let is_protected = !folder.is_protected && self.is_protected_name(&path);
+            let is_listed = is_whole
+                || is_protected
+                || (kind.is_dir() && (!folder.is_package_dir || may_be_metier_dir(name)))
+                || (kind.is_file() && runs_on_build(&path));
+            Ok((is_listed, is_protected))
+        });
+        match read {
+            Ok(listing) => {
+                let listing = Arc::new(listing);
+                if !is_whole {
+                    self.listings.learn(&folder.relative_path, &listing);
+                }
+                Ok(Some(listing))
+            }
+            Err(ReadError::Io(error)) if is_inaccessible(&folder.full_path, &error) => Ok(None),
+            Err(ReadError::Io(error)) => Err(format!("could not be read ({error})")),
+            Err(ReadError::Stopped(why)) => Err(why),
+        }
     }
 
     /// Protects what programs run on their own, such as `.git` and `.vscode`, in the folder of the skill, which the run may change. Names
@@ -176,7 +224,7 @@ impl ProtectedScan<'_> {
         self.walk(vec![own.to_owned()], |scan, entry| {
             let Ok(kind) = entry.file_type() else { return false };
             let place = entry.path();
-            if scan.cover_metier_dir(&place, kind) {
+            if kind.is_dir() && scan.cover_metier_dir(&place) {
                 return false;
             }
             let below = place.strip_prefix(own).unwrap_or(&place).to_string_lossy();
@@ -195,38 +243,37 @@ impl ProtectedScan<'_> {
                 } else if kind.is_symlink() {
                     scan.protect_link_target(&place);
                 }
-                scan.note_hard_links_below(&place, kind);
+                scan.note_hard_links_below(&place);
                 scan.read_only.insert(place);
             }
             false
         });
     }
 
-    fn count_entry(&mut self) -> Result<(), String> {
-        self.entry_count += 1;
+    fn count_entries(&mut self, count: usize) -> Result<(), String> {
+        let checks = self.entry_count / CANCEL_CHECK_INTERVAL;
+        self.entry_count += count;
         if self.entry_count > MAX_ENTRIES {
             return Err(format!(
                 "and what lies beyond it was not looked at, after {MAX_ENTRIES} files and folders"
             ));
         }
         let is_stopped =
-            self.entry_count.is_multiple_of(CANCEL_CHECK_INTERVAL) && self.ctx.cancel().is_cancelled();
+            self.entry_count / CANCEL_CHECK_INTERVAL > checks && self.ctx.cancel().is_cancelled();
         if is_stopped { Err("was being looked at when the run was stopped".to_owned()) } else { Ok(()) }
     }
 
     /// Handles one entry of a folder.
-    fn visit_entry(&mut self, folder: &ScanDir, name: &str, place: PathBuf, kind: FileType) {
-        if self.cover_metier_dir(&place, kind) {
+    fn visit_entry(&mut self, folder: &ScanDir, entry: &ListedEntry) {
+        let (place, kind) = (folder.full_path.join(&entry.name), entry.kind);
+        let is_folder = kind.is_dir();
+        if is_folder && self.cover_metier_dir(&place) {
             return;
         }
-        let path = if folder.relative_path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}/{name}", folder.relative_path)
-        };
-        let is_folder = kind.is_dir();
-        let is_plain = is_folder && !is_git_dir_name(name) && !folder.is_package_dir;
-        let is_protected = folder.is_protected || self.is_protected_name(&path);
+        let name = entry.name.to_string_lossy();
+        let path = folder.entry_path(&name);
+        let is_plain = is_folder && !is_git_dir_name(&name) && !folder.is_package_dir;
+        let is_protected = folder.is_protected || entry.is_protected;
         if !is_protected {
             if self.can_write && kind.is_file() && runs_on_build(&path) {
                 self.build_files.extend(file_version(&place).map(|version| (place.clone().into(), version)));
@@ -235,7 +282,7 @@ impl ProtectedScan<'_> {
                 self.note_hard_links(&place);
             }
             if is_plain {
-                let is_downloaded = PACKAGE_DIRS.contains(&name);
+                let is_downloaded = PACKAGE_DIRS.contains(&&*name);
                 self.queue.push_back(ScanDir {
                     full_path: place,
                     relative_path: path,
@@ -247,7 +294,7 @@ impl ProtectedScan<'_> {
             return;
         }
         let may = self.script_access(&path);
-        if is_git_dir_name(name) && may == ScriptAccess::Read {
+        if is_git_dir_name(&name) && may == ScriptAccess::Read {
             self.protect_git_targets(&place, &path, &folder.full_path);
         }
         let inner = ScanDir {
@@ -261,15 +308,15 @@ impl ProtectedScan<'_> {
             ScriptAccess::Denied if is_folder && self.has_granted_entry(&inner) => {
                 self.queue.push_back(inner);
             }
-            ScriptAccess::Denied => self.hide(&inner.full_path, kind),
+            ScriptAccess::Denied => self.hide(&inner.full_path),
             ScriptAccess::Read if is_plain => self.protect_dir(inner),
             ScriptAccess::Read => {
                 if !inner.is_read_only {
                     self.read_only.insert(inner.full_path.clone());
                 }
-                self.note_hard_links_below(&inner.full_path, kind);
+                self.note_hard_links_below(&inner.full_path);
                 // Who opens the folder follows the link. What lies in a protected folder may lead anywhere, as linked skills do.
-                if kind.is_symlink() && !folder.is_protected && self.can_change && !is_git_dir_name(name) {
+                if kind.is_symlink() && !folder.is_protected && self.can_change && !is_git_dir_name(&name) {
                     self.protect_link_target(&inner.full_path);
                 }
             }
@@ -279,11 +326,11 @@ impl ProtectedScan<'_> {
     }
 
     /// Covers one of metier's own folders. Returns whether it is one.
-    fn cover_metier_dir(&mut self, place: &Path, kind: FileType) -> bool {
-        if self.covered_dirs.iter().any(|closed| closed == place) {
+    fn cover_metier_dir(&mut self, place: &Path) -> bool {
+        if self.covered_dirs.iter().any(|closed| closed.as_os_str() == place.as_os_str()) {
             return true;
         }
-        let is_found = kind.is_dir() && is_metier_dir(place);
+        let is_found = is_metier_dir(place);
         if is_found {
             self.covered_dirs.push(place.to_owned());
             self.metier_dirs.push(place.to_owned());
@@ -292,10 +339,10 @@ impl ProtectedScan<'_> {
     }
 
     /// Hides a secret, and its target in the project if it is a symlink.
-    fn hide(&mut self, place: &Path, kind: FileType) {
+    fn hide(&mut self, place: &Path) {
         self.hidden.insert(place.to_owned());
-        self.note_hard_links_below(place, kind);
-        if !kind.is_symlink() {
+        self.note_hard_links_below(place);
+        if !place.is_symlink() {
             return;
         }
         let real = match fs::canonicalize(place) {
@@ -305,7 +352,7 @@ impl ProtectedScan<'_> {
                 // A symlink to a folder outside that cannot be read leads a script nowhere either.
                 let leads_out =
                     fs::read_link(place).is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
-                if !(leads_out && error.kind() == std::io::ErrorKind::PermissionDenied) {
+                if !(leads_out && error.kind() == io::ErrorKind::PermissionDenied) {
                     self.incomplete_reason =
                         Some(format!("{} cannot be followed: {error}", self.display_path(place)));
                 }
@@ -315,20 +362,15 @@ impl ProtectedScan<'_> {
         if self.project.starts_with(&real) {
             self.incomplete_reason =
                 Some(format!("{} is a link to the whole project", self.display_path(place)));
-        } else if let Some(kind) = self.file_type_inside(&real) {
+        } else if real.starts_with(self.project) && real.symlink_metadata().is_ok() {
             let path = self.relative_path(&real);
             let narrowed = self.ctx.permissions().with_protected_path(&path, true);
             if narrowed.allows(&Access::write(path)) {
                 return;
             }
             self.hidden.insert(real.clone());
-            self.note_hard_links_below(&real, kind);
+            self.note_hard_links_below(&real);
         }
-    }
-
-    fn file_type_inside(&self, real: &Path) -> Option<FileType> {
-        let about = real.symlink_metadata().ok()?;
-        real.starts_with(self.project).then(|| about.file_type())
     }
 
     /// Makes a whole folder read-only, and scans it for secrets.
@@ -347,9 +389,7 @@ impl ProtectedScan<'_> {
             self.incomplete_reason =
                 Some(format!("{} is a link to the whole project", self.display_path(link)));
         } else if !self.is_write_granted(&path) {
-            if let Ok(about) = target.symlink_metadata() {
-                self.note_hard_links_below(&target, about.file_type());
-            }
+            self.note_hard_links_below(&target);
             self.read_only.insert(target);
         }
     }
@@ -369,8 +409,8 @@ impl ProtectedScan<'_> {
                 self.incomplete_reason =
                     Some(format!("{} leads to the whole project", self.display_path(git)));
             } else if !self.is_write_granted(&path) {
-                if let Ok(about) = place.symlink_metadata() {
-                    self.note_hard_links_below(&place, about.file_type());
+                if place.symlink_metadata().is_ok() {
+                    self.note_hard_links_below(&place);
                     self.read_only.insert(place);
                 } else {
                     self.absent_git_targets.insert(path);
@@ -393,8 +433,8 @@ impl ProtectedScan<'_> {
             self.read_only.extend(links);
             let place = self.project.join(path);
             // The configuration of the project is a file beside the skills.
-            if let Some(found) = found.as_ref().filter(|found| !found.is_dir()) {
-                self.note_hard_links_below(&place, found.file_type());
+            if found.as_ref().is_some_and(|found| !found.is_dir()) {
+                self.note_hard_links_below(&place);
                 self.read_only.insert(place);
             } else if found.is_some() {
                 self.protect_dir(ScanDir {
@@ -449,17 +489,15 @@ impl ProtectedScan<'_> {
     }
 
     /// The same for all files in a folder, except the data that git stores.
-    fn note_hard_links_below(&mut self, place: &Path, kind: FileType) {
+    fn note_hard_links_below(&mut self, place: &Path) {
         const GIT_STORAGE_DIRS: [&str; 4] = ["objects", "refs", "logs", "lfs"];
-        if kind.is_file() {
-            self.note_hard_links(place);
-        }
-        if !kind.is_dir() {
+        self.note_hard_links(place);
+        if !place.symlink_metadata().is_ok_and(|about| about.is_dir()) {
             return;
         }
         self.walk(vec![place.to_owned()], |scan, entry| {
             let Ok(kind) = entry.file_type() else { return false };
-            if scan.cover_metier_dir(&entry.path(), kind) {
+            if kind.is_dir() && scan.cover_metier_dir(&entry.path()) {
                 return false;
             }
             if kind.is_file() {
@@ -520,7 +558,7 @@ impl ProtectedScan<'_> {
     fn walk(&mut self, mut pending: Vec<PathBuf>, mut visit: impl FnMut(&mut Self, &DirEntry) -> bool) {
         while let Some(folder) = pending.pop() {
             for entry in self.entries(&folder) {
-                if let Err(why) = self.count_entry() {
+                if let Err(why) = self.count_entries(1) {
                     self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
                     return;
                 }
