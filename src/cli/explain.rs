@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use metier::engine::{CalleeExplanation, Explanation, FunctionAvailability, LimitsReport};
+use metier::engine::{
+    AutonomyReport, CalleeExplanation, Explanation, FunctionAvailability, GateReport, LimitsReport,
+};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{AccessReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
+use metier::host::{AccessReason, ConsentReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
 use metier::policy::{GrantOrigin, GrantReport, Permission};
 
 use super::hint::explanation_with_options;
@@ -46,6 +48,7 @@ fn page(explanation: &Explanation) -> String {
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
     ]);
+    rows.extend(gate_words(&explanation.gates).map(|gates| ("gates", gates)));
     if let Some(process) = &explanation.process {
         rows.extend(process_rows(process));
     }
@@ -59,6 +62,25 @@ fn page(explanation: &Explanation) -> String {
         rows.push(("host API", "none; only scripts in a sandbox have it".into()));
     }
     table::two_columns(&rows)
+}
+
+/// Who has to agree before the run starts; `None` if nobody has.
+fn gate_words(gates: &GateReport) -> Option<String> {
+    let autonomy = |AutonomyReport { score, required, .. }: AutonomyReport| {
+        format!("it takes an autonomy of {required}, and the model has {score}")
+    };
+    let consent = |reason: ConsentReason| match reason {
+        ConsentReason::ElevatedSkill => "a person agrees to each run, for the skill is elevated",
+        ConsentReason::CriticalSkill => "a person agrees to each run, for its risk is critical",
+        _ => "a person agrees to each call of the tool",
+    };
+    let rules = gates.authorizer.then(|| "the program decides by rules of its own".to_owned());
+    let words: Vec<String> = rules
+        .into_iter()
+        .chain(gates.autonomy.map(autonomy))
+        .chain(gates.consent.map(|reason| consent(reason).to_owned()))
+        .collect();
+    (!words.is_empty()).then(|| words.join("\n"))
 }
 
 /// Where a callee runs, in which sandbox, and with which permissions.

@@ -17,6 +17,7 @@ fn option(hint: &Hint) -> Option<String> {
             Some(variable) => format!("--env {variable}"),
             None => format!("--allow {permission}"),
         },
+        Hint::Autonomy(score) => format!("`{COMMAND} autonomy {score}`"),
         Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Setting(name) => format!("--config {name}=VALUE"),

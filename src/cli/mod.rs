@@ -4,6 +4,7 @@ mod activate;
 mod allow;
 mod api;
 mod apparmor;
+mod autonomy;
 mod catalog;
 mod completions;
 mod config;
@@ -117,6 +118,8 @@ enum Command {
     Schema(schema::Args),
     /// Print the configuration, or change it
     Config(config::Args),
+    /// Print or set how far models act on their own
+    Autonomy(autonomy::Args),
     /// Report what this machine, this build and these skills support, and what is wrong
     Doctor(doctor::Args),
     /// Look at the skills of a project and trust them
@@ -215,6 +218,7 @@ impl Command {
                 | Self::Completions(_)
                 | Self::Api(_)
                 | Self::Config(_)
+                | Self::Autonomy(_)
                 | Self::Doctor(_)
                 | Self::Validate(_)
         )
@@ -247,6 +251,7 @@ impl Command {
             | Self::Api(_)
             | Self::Catalog(_)
             | Self::Config(_)
+            | Self::Autonomy(_)
             | Self::Doctor(_)
             | Self::Export(_)
             | Self::Activate(_)
@@ -298,6 +303,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),
+        Command::Autonomy(args) => autonomy::run(&args, session),
         Command::Doctor(args) => doctor::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Activate(args) => activate::run(&args, session),

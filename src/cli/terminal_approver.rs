@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use metier::error::Result;
-use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, SkillContext};
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
 use metier::unicode::with_lookalikes;
 
@@ -91,7 +91,7 @@ impl Approver for TerminalApprover {
 
 fn requested_permissions(need: &ApprovalNeed) -> &[Permission] {
     match need {
-        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => permissions,
+        ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions, .. } => permissions,
         ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
         _ => &[],
     }
@@ -128,7 +128,8 @@ fn question(
             ));
             "Do it again?"
         }
-        ApprovalNeed::Call { .. } => "Call it?",
+        ApprovalNeed::Call { reason: ConsentReason::Tool, .. } => "Call it?",
+        ApprovalNeed::Call { .. } => "Run it?",
         _ => "Allow it?",
     };
     if !request.callers.is_empty() {
@@ -154,7 +155,11 @@ fn question(
     details.extend(request.digest.as_ref().map(|digest| ("digest", digest.clone())));
     let asks = match request.need {
         ApprovalNeed::RepeatedStep { .. } => "asks whether to repeat a step",
-        ApprovalNeed::Call { .. } => "asks whether to call a tool",
+        ApprovalNeed::Call { reason: ConsentReason::Tool, .. } => "asks whether to call a tool",
+        ApprovalNeed::Call { reason: ConsentReason::ElevatedSkill, .. } => {
+            "has the sensitivity elevated, and a model wants to run it"
+        }
+        ApprovalNeed::Call { .. } => "has a critical risk, and a model wants to run it",
         _ => "asks for a permission",
     };
     let sentence = format!("The skill {} {asks}.", shortened_name(&request.skill));

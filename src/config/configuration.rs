@@ -257,6 +257,11 @@ impl Configuration {
         self.get(name)?.value.as_text()?.parse().ok()
     }
 
+    /// How far models act on their own, from 0 to 100.
+    pub fn autonomy(&self) -> Option<u8> {
+        u8::try_from(self.get("autonomy")?.value.as_number()?).ok()
+    }
+
     /// The maximum number of runs in progress at a time.
     pub fn max_runs(&self) -> Option<usize> {
         usize::try_from(self.get("max_runs")?.value.as_number()?).ok()

@@ -58,6 +58,7 @@ fn type_schema(value_type: KeyType) -> Value {
         KeyType::Product => json!({"type": "string", "pattern": r"^[\p{L}\p{N}_-]+$"}),
         KeyType::Word(words) => json!({"enum": words}),
         KeyType::Duration | KeyType::Size | KeyType::Count => amount(),
+        KeyType::Score => json!({"type": "integer", "minimum": 0, "maximum": 100}),
         KeyType::Folders | KeyType::Names | KeyType::Permissions | KeyType::Denials => texts(),
         KeyType::Json => json!({}),
         KeyType::Secret => json!({"oneOf": [

@@ -83,7 +83,8 @@ const OUTPUT_POLICIES: &[&str] = &[OutputPolicy::Kill.name(), OutputPolicy::Trun
 /// All keys.
 pub const KEYS: &[Key] = {
     use KeyType::{
-        Count, Denials, Duration, Flag, Folders, Json, Names, Permissions, Product, Secret, Size, Text, Word,
+        Count, Denials, Duration, Flag, Folders, Json, Names, Permissions, Product, Score, Secret, Size,
+        Text, Word,
     };
     use ProjectRule::{Add, Lower, Never, Only, Strengthen};
     &[
@@ -105,6 +106,13 @@ pub const KEYS: &[Key] = {
         .default("false"),
         key("no_input", Flag, Only(true), "Whether nothing is asked, also on a terminal").default("false"),
         key("json", Flag, Never, "Whether answers are printed as JSON").default("false"),
+        key(
+            "autonomy",
+            Score,
+            Lower,
+            "How far models act on their own: a run that a model chose takes the score of its risk",
+        )
+        .default("no limit"),
         key("limits.timeout", Duration, Lower, "Time after which a run is stopped").default("30s"),
         key("limits.memory", Size, Lower, "Memory that a run may use")
             .default("64MB in process, 2GB per process"),

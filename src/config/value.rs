@@ -54,6 +54,8 @@ pub enum KeyType {
     Size,
     /// A number, such as `5000` or `"10k"`.
     Count,
+    /// A whole number from 0 to 100.
+    Score,
     /// The name of a product.
     Product,
     /// A list of absolute folders, or of folders in the home folder: `~/skills`.
@@ -82,6 +84,7 @@ impl KeyType {
             Self::Duration => "a time such as `\"5s\"`".into(),
             Self::Size => "a size such as `\"64MB\"`".into(),
             Self::Count => "a number such as `5000` or `\"10k\"`".into(),
+            Self::Score => "a whole number from 0 to 100".into(),
             Self::Product => "a name".into(),
             Self::Folders => "a list of folders".into(),
             Self::Names => "a list of names".into(),
@@ -123,6 +126,10 @@ impl KeyType {
             Self::Count => ConfigValue::Number(
                 parse_count(&amount(value).ok_or_else(expected)?).map_err(|_| expected())?,
             ),
+            Self::Score => {
+                let score = amount(value).and_then(|text| text.parse::<u64>().ok());
+                ConfigValue::Number(score.filter(|score| *score <= 100).ok_or_else(expected)?)
+            }
             Self::Product => ConfigValue::Text(
                 Some(text()?)
                     .filter(|name| is_product_name(name))

@@ -200,7 +200,9 @@ impl Approver for RememberingApprover {
         let need = match &request.need {
             ApprovalNeed::RepeatedStep { .. } => request.need.clone(),
             // Whatever was permitted before: somebody agrees to each call.
-            ApprovalNeed::Call { .. } => ApprovalNeed::Call { permissions: open.clone() },
+            ApprovalNeed::Call { reason, .. } => {
+                ApprovalNeed::Call { permissions: open.clone(), reason: *reason }
+            }
             _ if open.is_empty() => return Ok(Approval::Once),
             ApprovalNeed::Start { .. } => ApprovalNeed::Start { permissions: open.clone() },
             need => need.clone(),

@@ -26,8 +26,8 @@ use metier_core::executor::{RuntimeId, Script, SkillExecutor};
 use metier_core::host::HostLookup;
 use metier_core::host::temp_dirs::TempDirLease;
 use metier_core::host::{
-    Approver, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers, SamplingProvider,
-    SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
+    Approver, Authorizer, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers,
+    SamplingProvider, SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog,
@@ -65,6 +65,8 @@ pub struct EngineBuilder {
     sandbox_level: SandboxLevel,
     max_threads: usize,
     max_runs: Option<usize>,
+    autonomy: Option<u8>,
+    authorizer: Option<Arc<dyn Authorizer>>,
     helper: Option<PathBuf>,
     forks_host: bool,
     interpreters: Vec<(String, PathBuf)>,
@@ -103,6 +105,8 @@ impl EngineBuilder {
             sandbox_level: SandboxLevel::default(),
             max_threads: ThreadBudget::DEFAULT_MAX,
             max_runs: None,
+            autonomy: None,
+            authorizer: None,
             helper: None,
             forks_host: false,
             interpreters: Vec::new(),
@@ -327,6 +331,20 @@ impl EngineBuilder {
         self
     }
 
+    /// The rules of the program itself: it may refuse any run that has all it needs, and grants nothing.
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
+        self.authorizer = Some(Arc::new(authorizer));
+        self
+    }
+
+    /// How far models act on their own, from 0 to 100; the lower one of this and of the configuration's `autonomy` counts. A run that a
+    /// model chose fails with `autonomy` if the risk of its skill takes more. Without a number, every run passes that is granted what
+    /// it needs. A larger number counts as 100.
+    pub fn autonomy(mut self, score: u8) -> Self {
+        self.autonomy = Some(score.min(100));
+        self
+    }
+
     /// The view of an editor over the files of the project: its unsaved contents, and its say in changes.
     pub fn files(mut self, editor: impl FileProvider + 'static) -> Self {
         self.providers.files = Some(Arc::new(editor));
@@ -381,6 +399,9 @@ impl EngineBuilder {
             self.sandbox_level = configuration.word("sandbox.level").unwrap_or(self.sandbox_level);
             self.execution_mode = configuration.word("execution").unwrap_or(self.execution_mode);
             self.max_runs = configuration.max_runs().or(self.max_runs);
+            let configured = configuration.autonomy();
+            self.autonomy =
+                configured.map_or(self.autonomy, |score| Some(score.min(self.autonomy.unwrap_or(score))));
         }
         // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
@@ -440,6 +461,8 @@ impl EngineBuilder {
                 has_warned: AtomicBool::new(false),
                 max_threads: self.max_threads,
                 run_queue: self.max_runs.map(RunQueue::new),
+                autonomy: self.autonomy,
+                authorizer: self.authorizer,
                 _temp_dir_lease: temp_places,
                 trust: self.trust,
                 state: self.state,

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::{Engine, EngineFuture, EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
+use crate::engine::gates::GateReport;
 use crate::engine::run_start::run_deadline;
+use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
@@ -30,7 +32,7 @@ const MAX_CALLEES: usize = 100;
 /// What a run could access, before it runs.
 ///
 /// In JSON every key is always present: `{skill, tool, script, runtime, project, sandbox_mode, limits, permissions, functions,
-/// sandbox, process, callees, requirements, reason, grants, digest, trust}`.
+/// sandbox, process, callees, requirements, gates, reason, grants, digest, trust}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -61,6 +63,8 @@ pub struct Explanation {
     pub callees: Vec<CalleeExplanation>,
     /// What the contract of the skill requires, and whether it is there.
     pub requirements: Vec<Requirement>,
+    /// Who has to agree before the run starts, whatever is granted.
+    pub gates: GateReport,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
     /// What is granted, and by whom; what the skill does not request has no effect.
@@ -127,6 +131,7 @@ struct ExplainedSkill {
     sandbox: Option<SandboxReport>,
     process: Option<LaunchPreview>,
     requirements: Vec<Requirement>,
+    gates: GateReport,
     reason: Option<SkillError>,
 }
 
@@ -183,6 +188,7 @@ impl EngineInner {
             process: of.process,
             callees,
             requirements: of.requirements,
+            gates: of.gates,
             reason: of.reason,
             grants: invocation
                 .grants
@@ -283,6 +289,8 @@ impl EngineInner {
             .map_err(locate)?;
         let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
         let ctx = context.worker(worker).callee_limits(named).build();
+        let target = RunTarget { skill, tool: selected.tool.as_deref() };
+        let gates = self.gate_report(target, &ctx);
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),
             tool: invocation.tool.clone(),
@@ -295,9 +303,12 @@ impl EngineInner {
             sandbox: None,
             process: None,
             requirements: Vec::new(),
+            gates,
             reason: None,
         };
         (of.requirements, of.reason) = self.run_requirements(set, skill, &required, token)?;
+        let refused = || gates.autonomy.and_then(|autonomy| autonomy.check(target).err());
+        of.reason = of.reason.or_else(refused);
         if of.reason.is_some() {
             return Ok(of);
         }

@@ -54,12 +54,12 @@ mod builder;
 mod callee_resolver;
 mod changed_files;
 mod configured_run;
-mod confirmation;
 mod contract_validation;
 mod doctor;
 mod event_stream;
 mod explain;
 mod folder_lock;
+mod gates;
 mod invocation;
 mod limit_support;
 mod named_scripts;
@@ -86,7 +86,6 @@ mod script_inference;
 mod script_reader;
 mod script_run;
 mod script_selection;
-mod sensitivity;
 mod skill_digests;
 mod skill_files;
 mod skill_provider;
@@ -108,7 +107,7 @@ use crate::runtimes;
 use crate::trust::TrustStore;
 use metier_core::error::{Result, SkillError};
 use metier_core::host::temp_dirs::TempDirLease;
-use metier_core::host::{Providers, SandboxSupport, works_for_run};
+use metier_core::host::{Authorizer, Providers, SandboxSupport, works_for_run};
 use metier_core::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use metier_packages::PackageStore;
 use metier_state::StateStore;
@@ -132,6 +131,7 @@ pub use doctor::{
     ShadowedSkill, System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
+pub use gates::{AutonomyReport, GateReport};
 pub use invocation::Invocation;
 #[doc(inline)]
 pub use metier_core::host::outcome::{LimitsReport, Outcome, RunWarning};
@@ -182,6 +182,9 @@ struct EngineInner {
     max_threads: usize,
     /// Where runs wait, if their number is bounded.
     run_queue: Option<self::run_queue::RunQueue>,
+    /// How far models act on their own, if somebody says so.
+    autonomy: Option<u8>,
+    authorizer: Option<Arc<dyn Authorizer>>,
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome, worker};
-use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
+use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
-use crate::engine::sensitivity::require_person;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::{FileList, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -120,10 +119,7 @@ impl ScriptRun<'_> {
         let input = SkillInput::new(call.confirmed.clone(), Vec::new());
         let (_, context) = self.load(opened, &input, invocation, &limits, trace)?;
         let context = context.callee_limits(self.given_limits.clone()).build();
-        match self.target().tool.filter(|tool| tool.requires_confirmation) {
-            Some(tool) => context.ask_to_call(&tool.name, false)?,
-            None => require_person(self.skill, &context)?,
-        }
+        self.engine.pass_gates_again(self.target(), &input, &context)?;
         context.check_access(call)
     }
 
@@ -190,10 +186,8 @@ impl ScriptRun<'_> {
         if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
             context.log_once(LogLevel::Warn, warning)?;
         }
-        let has_agreed = ask_before_run(invocation, self.target().tool, context, self.is_in_process())?;
-        if !has_agreed {
-            require_person(self.skill, context)?;
-        }
+        let has_agreed =
+            self.engine.pass_gates(self.target(), &input, invocation, context, self.is_in_process())?;
         context.cancel().check()?;
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{ApprovalNeed, ApprovalRequest};
+use metier_core::host::{ApprovalNeed, ApprovalRequest, ConsentReason};
 use metier_core::policy::{Approval, ArgumentPattern, CalledTool};
 use metier_core::unicode::{mark_escapes, with_lookalikes};
 
@@ -43,6 +43,10 @@ pub(super) enum AnswerMemory {
     Once,
 }
 
+fn is_for_one_call(request: &ApprovalRequest) -> bool {
+    matches!(request.need, ApprovalNeed::Call { .. })
+}
+
 /// The question as the protocol has it: a text with all that somebody agrees to, and a form with one choice. `denied` if that is too
 /// much to be shown.
 pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) -> Result<ElicitRequest> {
@@ -58,7 +62,7 @@ pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) ->
     }
     let once = json!({"const": "once", "title": "Yes, for this call"});
     let no = json!({"const": "no", "title": "No"});
-    let is_offered = memory == AnswerMemory::Remembered && confirmed_tool(request).is_none();
+    let is_offered = memory == AnswerMemory::Remembered && !is_for_one_call(request);
     let choices = match request.need.permissions().filter(|_| is_offered) {
         Some(_) => {
             json!([once, {"const": "always", "title": "Always, until a file of the skill changes"}, no])
@@ -90,10 +94,16 @@ fn message(request: &ApprovalRequest) -> String {
             shown_name(step),
             shown_name(call)
         ),
-        ApprovalNeed::Call { permissions } => {
-            let tool = request.tool.as_ref().map_or("", |tool| &tool.name);
+        ApprovalNeed::Call { permissions, reason } => {
+            let what = match (reason, &request.tool) {
+                (ConsentReason::Tool, Some(tool)) => {
+                    format!(" wants to call its tool {}", shown_name(&tool.name))
+                }
+                (ConsentReason::CriticalSkill, _) => " has a critical risk. It wants to run".to_owned(),
+                _ => " has the sensitivity elevated. It wants to run".to_owned(),
+            };
             let asks = if permissions.is_empty() { "." } else { ", and asks for:" };
-            format!("The skill {skill} wants to call its tool {}{asks}\n", shown_name(tool))
+            format!("The skill {skill}{what}{asks}\n")
         }
         _ => format!("The skill {skill} wants to run, and asks for:\n"),
     };
@@ -137,7 +147,7 @@ pub(super) fn approval(answer: &ElicitResult, memory: AnswerMemory) -> Approval 
 
 /// The tool to one call of which somebody is to agree.
 fn confirmed_tool(request: &ApprovalRequest) -> Option<&CalledTool> {
-    request.tool.as_ref().filter(|_| matches!(request.need, ApprovalNeed::Call { .. }))
+    request.tool.as_ref().filter(|_| is_for_one_call(request))
 }
 
 /// Whether the question is asked before anything has run, so that the call may be answered with it.

@@ -14,11 +14,11 @@ macro_rules! builtin_skills {
 }
 
 builtin_skills! {
-    "changelog" "1.0.0": "SKILL.md", "scripts/changelog.py";
+    "changelog" "1.0.0": "SKILL.md", "scripts/changelog.py", "skill.yaml";
     "release-notes" "1.0.0": "SKILL.md", "skill.yaml";
     "repo-health" "1.0.0": "SKILL.md", "skill.yaml";
     "summarize" "1.0.0": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
-    "todo-report" "1.0.0": "SKILL.md", "scripts/report.lua";
+    "todo-report" "1.0.0": "SKILL.md", "scripts/report.lua", "skill.yaml";
     "word-count" "1.0.0": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
 

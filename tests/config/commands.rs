@@ -268,3 +268,39 @@ fn commands_that_run_nothing_of_the_project_work_with_a_wrong_configuration() {
         assert_eq!(project.metier(args).code, 2, "{args:?}");
     }
 }
+
+#[test]
+fn the_autonomy_is_printed_and_set_in_the_file_of_the_user() {
+    let project = Project::new()
+        .lua("x", "return 1")
+        .file(".metier/skills/x/skill.yaml", "metadata: {risk_level: high}");
+    assert!(project.metier(&["autonomy"]).stdout.starts_with("no limit"));
+    assert_eq!(project.metier(&["autonomy", "--json"]).json()["autonomy"], json!(null));
+    for refused in ["101", "-1", "high", "7.5"] {
+        assert_eq!(project.metier(&["autonomy", refused]).code, 2, "{refused}");
+    }
+    let changed = project.metier(&["autonomy", "79"]);
+    assert_eq!(changed.code, 0, "{changed:?}");
+    let printed = project.metier(&["autonomy"]).stdout;
+    assert!(printed.starts_with("79 (") && printed.contains("config.toml"), "{printed}");
+    let run = |args: &[&str]| project.metier(&[&["run", "x", "--json"], args].concat());
+    let for_model = run(&["--for-model", "--trust"]);
+    assert_eq!(
+        (for_model.code, &for_model.json()["error"]["kind"]),
+        (4, &json!("autonomy")),
+        "{for_model:?}"
+    );
+    assert_eq!(run(&[]).json()["value"], 1, "a person who types it needs none");
+    let explained = run(&["--explain", "--for-model", "--trust"]).json();
+    assert_eq!(explained["gates"]["autonomy"], json!({"score": 79, "required": 80}));
+    assert_eq!(project.metier(&["autonomy", "80"]).code, 0);
+    assert_eq!(run(&["--for-model", "--trust"]).json()["value"], 1);
+    crate::cli::write(&project.path(".metier/config.toml"), "autonomy = 90");
+    let raised = run(&[]).json();
+    assert!(
+        raised["error"]["message"].as_str().unwrap().contains("can only lower it, to at most 80"),
+        "{raised}"
+    );
+    crate::cli::write(&project.path(".metier/config.toml"), "autonomy = 60");
+    assert_eq!(run(&["--for-model", "--trust"]).json()["error"]["kind"], "autonomy");
+}

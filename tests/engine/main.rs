@@ -16,6 +16,7 @@ mod events;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod exactness;
 mod folders;
+mod gates;
 mod identity;
 mod integers;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

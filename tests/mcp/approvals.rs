@@ -271,3 +271,60 @@ fn a_question_shows_all_of_the_input_escaped_or_nobody_is_asked() {
     assert_eq!(refused["result"]["_meta"]["metier/error"]["kind"], "denied", "{refused}");
     assert!(!has_run(&project));
 }
+
+/// A trusted skill that writes and states this risk, and the canary that says whether it ran.
+fn risky_project(risk: &str, config: &str) -> Project {
+    let project = project()
+        .file(".metier/skills/writer/skill.yaml", format!("metadata: {{risk_level: {risk}}}"))
+        .file(".metier/config.toml", config);
+    project.trusted()
+}
+
+#[test]
+fn a_critical_skill_asks_before_each_call_whatever_is_granted_and_offers_no_answer_for_good() {
+    let project = risky_project("critical", "");
+    let mut client = project.modern_client(&["--allow", "write:out"]).asking();
+    for count in 1..=2 {
+        let question = call(&mut client, &json!({}), None);
+        let params = &question["inputRequests"]["approval"]["params"];
+        let message = params["message"].as_str().unwrap_or_else(|| panic!("{question}"));
+        assert!(message.contains("has a critical risk. It wants to run."), "{message}");
+        assert!(!params.to_string().contains("always"), "{params}");
+        assert_eq!(has_run(&project), count > 1, "{question}");
+        let result = call(&mut client, &json!({}), Some((&question, answer("once"))));
+        assert_eq!(result["content"][0]["text"], "written", "{result}");
+    }
+    // What was not offered is no more than a yes to this call.
+    let question = call(&mut client, &json!({}), None);
+    call(&mut client, &json!({}), Some((&question, answer("always"))));
+    assert_eq!(call(&mut client, &json!({}), None)["resultType"], "input_required");
+    let mut silent = project.modern_client(&["--allow", "write:out"]);
+    let refused = call(&mut silent, &json!({}), None);
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("nobody can be asked"), "{refused}");
+}
+
+#[test]
+fn a_call_that_takes_more_autonomy_is_refused_with_both_numbers() {
+    for (risk, config, passes) in [
+        ("high", "autonomy = 79", false),
+        ("high", "autonomy = 80", true),
+        ("low", "autonomy = 0", false),
+        ("none", "autonomy = 0", true),
+        ("destructive", "", true),
+    ] {
+        let project = risky_project(risk, config);
+        let mut client = project.modern_client(&["--allow", "write:out"]).asking();
+        let result = call(&mut client, &json!({}), None);
+        let is_refused = result["_meta"]["metier/error"]["kind"] == "autonomy";
+        assert_eq!(is_refused, !passes, "{risk} {config}: {result}");
+        if is_refused {
+            let text = result["content"][0]["text"].as_str().unwrap();
+            let score = config.rsplit(' ').next().unwrap();
+            assert!(
+                text.contains("needs an autonomy of") && text.contains(&format!("has {score}")),
+                "{text}"
+            );
+            assert!(!has_run(&project));
+        }
+    }
+}

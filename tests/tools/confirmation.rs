@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::engine::Invocation;
 use metier::error::{ErrorKind, Result};
-use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, SkillContext};
 use metier::policy::Approval;
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn each_call_is_a_question_with_the_risk_of_the_tool() {
             assert_eq!(person.requests().len(), count, "a yes is for one call");
         }
         let request = person.requests().remove(0);
-        assert_eq!(request.need, ApprovalNeed::Call { permissions: Vec::new() });
+        assert_eq!(request.need, ApprovalNeed::Call { permissions: Vec::new(), reason: ConsentReason::Tool });
         let tool = request.tool.unwrap();
         assert_eq!((tool.name.as_str(), tool.risk_level.as_deref()), ("delete", Some("critical")));
         assert_eq!((tool.risk_score, tool.requires_confirmation), (Some(90), true));
@@ -133,7 +133,10 @@ fn one_question_is_about_the_call_and_all_that_it_lacks() {
     let engine = project.builder().approver(person.clone()).build().unwrap();
     assert_eq!(value(engine.run(Invocation::new("weather").tool("delete").ask_first())), "deleted");
     let [request] = <[ApprovalRequest; 1]>::try_from(person.requests()).unwrap();
-    assert_eq!(request.need, ApprovalNeed::Call { permissions: vec!["write:out".parse().unwrap()] });
+    assert_eq!(
+        request.need,
+        ApprovalNeed::Call { permissions: vec!["write:out".parse().unwrap()], reason: ConsentReason::Tool }
+    );
 }
 
 #[test]

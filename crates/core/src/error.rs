@@ -44,6 +44,8 @@ pub enum ErrorKind {
     OutsideProject,
     /// A model asked for a skill that nobody trusts, or that changed since it was trusted or locked.
     Untrusted,
+    /// A model chose a skill whose risk takes more autonomy than it is given. Nothing of the skill has run.
+    Autonomy,
     /// The run took longer than its deadline.
     Timeout,
     /// The run needed more memory than its limit.
@@ -61,7 +63,7 @@ pub enum ErrorKind {
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 21] = [
+const KINDS: [(ErrorKind, &str, u8); 22] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -76,6 +78,7 @@ const KINDS: [(ErrorKind, &str, u8); 21] = [
     (ErrorKind::Denied, "denied", 4),
     (ErrorKind::OutsideProject, "outside-project", 4),
     (ErrorKind::Untrusted, "untrusted", 4),
+    (ErrorKind::Autonomy, "autonomy", 4),
     (ErrorKind::Timeout, "timeout", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Hint {
+    /// Let models act on their own this far, from 0 to 100.
+    Autonomy(u8),
     /// Another value of this limit.
     Limit(LimitKind),
     /// Granting the permission of this name, within the scope that suits the user.

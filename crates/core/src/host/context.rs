@@ -16,6 +16,7 @@
 mod access;
 mod approval;
 mod approval_request;
+mod authorization;
 mod budgets;
 mod builder;
 mod change_decisions;
@@ -55,7 +56,8 @@ use crate::policy::{
     SkillDigest, ThreadBudget, WorkerOptions,
 };
 
-pub use self::approval_request::{ApprovalNeed, ApprovalRequest};
+pub use self::approval_request::{ApprovalNeed, ApprovalRequest, ConsentReason};
+pub use self::authorization::{AuthorizationRequest, Authorizer};
 pub use self::builder::ContextBuilder;
 pub use self::http_request::{HttpRequest, HttpResponse};
 pub use self::sample::{SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, StopReason};

@@ -89,10 +89,10 @@ pub use address_space::AddressSpaceReservation;
 pub use args::Args;
 pub use context::HostApiClient;
 pub use context::{
-    ApprovalNeed, ApprovalRequest, Approver, ConfigProvider, ContextBuilder, FileProvider, HttpClient,
-    HttpRequest, HttpResponse, Providers, SampleMessage, SampleRequest, SampleResponse, SampleRole,
-    SampleUsage, SamplingProvider, SecretProvider, SkillContext, SkillProvider, StopReason, Tool,
-    ToolProvider,
+    ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer, ConfigProvider, ConsentReason,
+    ContextBuilder, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleMessage,
+    SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider, SkillContext,
+    SkillProvider, StopReason, Tool, ToolProvider,
 };
 pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::SkillContext;
-use super::approval_request::{ApprovalNeed, ApprovalRequest};
+use super::approval_request::{ApprovalNeed, ApprovalRequest, ConsentReason};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
@@ -30,12 +30,9 @@ impl SkillContext {
     /// The approver's answer.
     fn ask_approver(&self, need: ApprovalNeed) -> Answer {
         let Some(approver) = self.providers().approver.clone() else { return Answer::No };
-        let mut callers: Vec<String> = std::iter::successors(self.caller(), |ctx| ctx.caller())
-            .map(|ctx| ctx.skill().to_owned())
-            .collect();
-        callers.reverse();
+        let callers = self.caller_names();
         let wanted = match &need {
-            ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions } => {
+            ApprovalNeed::Start { permissions } | ApprovalNeed::Call { permissions, .. } => {
                 permissions.as_slice()
             }
             ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
@@ -115,11 +112,11 @@ impl SkillContext {
             .with_missing_permission(Some(missing)))
     }
 
-    /// Asks the approver about one call of that tool; with `asks_first` together with everything that the skill requests and nobody
-    /// granted. Fails if it is not approved, and where nobody can be asked.
-    pub fn ask_to_call(&self, tool: &str, asks_first: bool) -> Result<()> {
+    /// Asks the approver about one call, of that tool or of the skill itself; with `asks_first` together with everything that the skill
+    /// requests and nobody granted. Fails if it is not approved, and where nobody can be asked.
+    pub fn ask_to_call(&self, tool: Option<&str>, reason: ConsentReason, asks_first: bool) -> Result<()> {
         let permissions = if asks_first { self.permissions().approvable_at_start() } else { Vec::new() };
-        let need = ApprovalNeed::Call { permissions: permissions.clone() };
+        let need = ApprovalNeed::Call { permissions: permissions.clone(), reason };
         let answer = if IS_ASKED.get() {
             None
         } else if permissions.is_empty() {
@@ -139,13 +136,27 @@ impl SkillContext {
             Some(Answer::No | Answer::Missing) => "and it was not approved",
             None => "and nobody can be asked",
         };
-        let sentence = format!(
-            "the tool {tool} of skill {} is called only if a person agrees to it, {why}",
-            self.skill()
-        );
-        Err(SkillError::new(ErrorKind::Denied, sentence)
-            .with_help("call it where somebody can answer, or confirm the call when you start it")
-            .with_hint(Hint::Confirm))
+        let skill = self.skill();
+        let sentence = match (tool, reason) {
+            (Some(tool), ConsentReason::Tool) => {
+                format!("the tool {tool} of skill {skill} is called only if a person agrees to it, {why}")
+            }
+            (_, ConsentReason::CriticalSkill) => {
+                format!(
+                    "the skill {skill} has a critical risk, so a model runs it only if a person agrees to it, {why}"
+                )
+            }
+            _ => format!(
+                "the skill {skill} has the sensitivity elevated, so a model runs it only if a person agrees to it, {why}"
+            ),
+        };
+        let error = SkillError::new(ErrorKind::Denied, sentence);
+        Err(match reason {
+            ConsentReason::Tool => error
+                .with_help("call it where somebody can answer, or confirm the call when you start it")
+                .with_hint(Hint::Confirm),
+            _ => error.with_help("call it where somebody can answer, or let a person run it"),
+        })
     }
 
     /// Asks the approver for each permission that the process of an external script would need from its start. What is refused is

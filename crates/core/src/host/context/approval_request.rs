@@ -51,11 +51,13 @@ pub enum ApprovalNeed {
         /// The permissions.
         permissions: Vec<Permission>,
     },
-    /// To call a tool of the skill to whose calls a person must agree, and that with the permissions that it requests and nobody
-    /// granted. A yes is for this call only, and nothing of it is remembered. After a no, the call has not begun.
+    /// To call a tool of the skill, or to run the skill, where a person must agree to each call, and that with the permissions that it
+    /// requests and nobody granted. A yes is for this call only, and nothing of it is remembered. After a no, the call has not begun.
     Call {
         /// The permissions; empty where the caller asks for them when they are needed, or where none is missing.
         permissions: Vec<Permission>,
+        /// Why a person must agree.
+        reason: ConsentReason,
     },
     /// A permission that the skill requests and nobody granted.
     Permission {
@@ -77,13 +79,26 @@ pub enum ApprovalNeed {
     },
 }
 
+/// Why a person must agree to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ConsentReason {
+    /// The contract says so of the tool, or the tool has the risk critical.
+    Tool,
+    /// A model chose the run, and the skill has the sensitivity elevated.
+    ElevatedSkill,
+    /// A model chose the run, and the skill has the risk critical.
+    CriticalSkill,
+}
+
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl ApprovalNeed {
     /// The permissions that it asks for; `None` for a step that is done again, which is not about permissions.
     pub fn permissions(&self) -> Option<&[Permission]> {
         match self {
-            Self::Start { permissions } | Self::Call { permissions } => Some(permissions),
+            Self::Start { permissions } | Self::Call { permissions, .. } => Some(permissions),
             Self::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
             Self::RepeatedStep { .. } => None,
         }

@@ -1,0 +1,107 @@
+//! The rules of the embedder: whether a run may start that has all it needs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::SkillContext;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::ForModel;
+use crate::host::catch_panic::catch_panic;
+use crate::host::provider_thread::run_on_provider_thread;
+use crate::host::run_id::RunId;
+use crate::policy::{CalledTool, Permission};
+
+/// A run about which an authorizer decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuthorizationRequest {
+    /// The run.
+    pub run: RunId,
+    /// Its skill.
+    pub skill: String,
+    /// The skill's qualified name, which distinguishes it from others of the same name.
+    pub qualified_name: Option<String>,
+    /// The skills that called one another to get here, the invoked one first.
+    pub callers: Vec<String>,
+    /// The project that the run works on.
+    pub project: Option<PathBuf>,
+    /// The input that the skill was called with, which fits its contract, without secrets that were read by now.
+    pub input: Option<Value>,
+    /// The arguments of its script, without the same secrets.
+    pub args: Vec<String>,
+    /// The tool of the skill that is called, with its risk; `None` for a run of the skill itself.
+    pub tool: Option<CalledTool>,
+    /// The permissions that it has.
+    pub grants: Vec<Permission>,
+    /// Whether a model chose the invoked run.
+    pub is_for_model: bool,
+}
+
+/// Decides by the rules of the program that embeds metier whether a run may start.
+///
+/// It is asked once for each run, also of a skill that another one calls: when the input was validated, and before a person is asked.
+/// It can only refuse: what nobody granted stays refused. It is called on a thread of its own, which may block; the deadline of the run
+/// goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no.
+pub trait Authorizer: Send + Sync {
+    /// Fails if the run must not start; the sentence of the error is in that of the run, which has the kind `denied`.
+    fn authorize(&self, ctx: &SkillContext, request: &AuthorizationRequest) -> Result<()>;
+
+    /// The time that an answer may take; 10 seconds by default.
+    fn time_limit(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// Asks the authorizer about this run, which was called with that input and these arguments; `denied` if it says no or gives no
+    /// answer, or the error of the stop.
+    pub fn authorize(
+        &self,
+        authorizer: &Arc<dyn Authorizer>,
+        (input, args): (Option<&Value>, &[String]),
+        tool: Option<CalledTool>,
+    ) -> Result<()> {
+        let redaction = self.redaction();
+        let request = AuthorizationRequest {
+            run: self.run_id(),
+            skill: self.skill().to_owned(),
+            qualified_name: self.qualified_name().map(str::to_owned),
+            callers: self.caller_names(),
+            project: self.project_root().map(PathBuf::from),
+            input: input.cloned().map(|input| redaction.value(input).into_inner()),
+            args: args.iter().map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
+            tool,
+            grants: self.permissions().effective(),
+            is_for_model: self.extension::<ForModel>().is_some(),
+        };
+        let (ctx, authorizer) = (self.clone(), authorizer.clone());
+        let limit = catch_panic("the authorizer", ErrorKind::Unavailable, || Ok(authorizer.time_limit()));
+        let permit = self.thread_budget().try_call_provider();
+        let answer = limit.and_then(|limit| {
+            run_on_provider_thread(self.cancel(), permit, limit, move || {
+                catch_panic("the authorizer", ErrorKind::Unavailable, || authorizer.authorize(&ctx, &request))
+            })
+        });
+        self.cancel().check()?;
+        answer.map_err(|error| {
+            let sentence =
+                format!("the run of skill {} was not authorized: {}", self.skill(), error.message());
+            let help = error.help().unwrap_or("the program that runs it decides by rules of its own");
+            SkillError::new(ErrorKind::Denied, sentence).with_help(help)
+        })
+    }
+
+    /// The skills that called one another to get here, the invoked one first.
+    pub(super) fn caller_names(&self) -> Vec<String> {
+        let callers = std::iter::successors(self.caller(), |ctx| ctx.caller());
+        let mut names: Vec<String> = callers.map(|ctx| ctx.skill().to_owned()).collect();
+        names.reverse();
+        names
+    }
+}
