@@ -40,6 +40,7 @@
 //! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
 //! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
 //! - [`state`] and [`packages`]: what skills keep in a project, and the packages that were prepared for scripts.
+//! - [`pending`]: calls that wait for a person's decision.
 //! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
@@ -63,6 +64,7 @@ pub mod host;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod packages;
+pub mod pending;
 pub mod plan;
 pub mod policy;
 pub mod registry;

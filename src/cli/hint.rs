@@ -18,6 +18,8 @@ fn option(hint: &Hint) -> Option<String> {
             None => format!("--allow {permission}"),
         },
         Hint::Autonomy(score) => format!("`{COMMAND} autonomy {score}`"),
+        Hint::Pending(id) => format!("`{COMMAND} pending approve {id}`"),
+        Hint::PendingCalls => format!("`{COMMAND} pending`"),
         Hint::Trust(_) => format!("`{COMMAND} trust`"),
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Setting(name) => format!("--config {name}=VALUE"),

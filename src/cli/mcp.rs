@@ -42,6 +42,9 @@ pub struct Args {
     /// Answer a call with the value of an equal one, where the contract of its skill permits it by `cacheable`, `idempotent` and `cache_ttl`
     #[arg(long)]
     cache_results: bool,
+    /// Where the person behind a client cannot be asked: let the call wait for one, who decides with `metier pending`
+    #[arg(long)]
+    park: bool,
     /// Do not say on standard error what is served, and what of it changes
     #[arg(long)]
     no_notices: bool,
@@ -72,6 +75,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .cancel(token.clone())
         .error_help(if args.skills.is_some() { error_of_plugin } else { error_for_model })
         .ask_clients(!configuration.no_input());
+    if args.park {
+        options = options.park();
+    }
     if !args.no_notices {
         options = options.on_notice(print_notice);
     }

@@ -36,6 +36,7 @@ mod mcp_client;
 mod mcp_http;
 mod new;
 mod output;
+mod pending;
 mod prepare;
 mod progress;
 mod prompt;
@@ -126,6 +127,8 @@ enum Command {
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
     Allow(allow::Args),
+    /// List the calls that wait for a person, and decide about them
+    Pending(pending::Args),
     /// Prepare the packages that a skill's scripts need, from your registries
     Prepare(prepare::Args),
     /// List, show and remove what skills keep
@@ -251,6 +254,7 @@ impl Command {
             | Self::Api(_)
             | Self::Catalog(_)
             | Self::Config(_)
+            | Self::Pending(_)
             | Self::Autonomy(_)
             | Self::Doctor(_)
             | Self::Export(_)
@@ -282,6 +286,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
             | Command::New(_)
             | Command::Trust(_)
             | Command::State(_)
+            | Command::Pending(_)
             | Command::Prepare(_)
     ) {
         session.exit_watchdog().start_loading_timeout();
@@ -304,6 +309,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Mcp(args) => mcp::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Autonomy(args) => autonomy::run(&args, session),
+        Command::Pending(args) => pending::run(&args, session),
         Command::Doctor(args) => doctor::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Activate(args) => activate::run(&args, session),

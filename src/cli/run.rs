@@ -94,6 +94,9 @@ struct TrustArgs {
     /// Use no remembered grants
     #[arg(long)]
     no_remembered: bool,
+    /// Where nobody can be asked: let the call wait for a person, who decides with `metier pending`
+    #[arg(long)]
+    park: bool,
 }
 
 impl Args {
@@ -355,6 +358,9 @@ fn prepare(
     }
     if args.trust.trust {
         invocation = invocation.trust_once();
+    }
+    if args.trust.park {
+        invocation = invocation.park("metier run");
     }
     if args.trust.no_remembered {
         invocation = invocation.without_remembered_grants();

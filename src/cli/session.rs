@@ -11,6 +11,7 @@ use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::packages::PackageStore;
+use metier::pending::PendingStore;
 use metier::registry::{Roots, contains_home_dir, project_root};
 use metier::state::StateStore;
 use metier::trust::TrustStore;
@@ -130,6 +131,7 @@ impl Session {
             .trust(trust_store())
             .state(state_store())
             .packages(package_store())
+            .pending(pending_store())
             .build()
     }
 
@@ -137,7 +139,7 @@ impl Session {
     pub fn builder(&self, configuration: Configuration) -> Result<EngineBuilder> {
         let builder = Engine::builder(self.project_for_scripts()?);
         let builder = builder.configuration(configuration).trust(trust_store()).state(state_store());
-        Ok(builder.packages(package_store()))
+        Ok(builder.packages(package_store()).pending(pending_store()))
     }
 
     /// Where skills are looked for.
@@ -178,6 +180,12 @@ fn trust_store() -> TrustStore {
 fn state_store() -> StateStore {
     // No folder can be there, so nothing is kept in this one: a run that may keep something fails, and says why.
     StateStore::user().unwrap_or_else(|_| StateStore::new("/dev/null/state"))
+}
+
+/// The user's store of calls that wait for a decision.
+fn pending_store() -> PendingStore {
+    // No folder can be there, so no call waits in this one, and says why.
+    PendingStore::user().unwrap_or_else(|_| PendingStore::new("/dev/null/pending"))
 }
 
 /// The user's store of prepared packages.

@@ -18,6 +18,7 @@ use crate::engine::skill_provider::EngineSkillProvider;
 use crate::engine::skill_set::CurrentSkills;
 use crate::engine::tool_validation::ValidatedTools;
 use crate::engine::unpacked_skills::UnpackedSkills;
+use crate::pending::PendingStore;
 use crate::registry::{Registry, Roots};
 use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
 use crate::trust::{LockFileCache, TrustStore};
@@ -78,6 +79,7 @@ pub struct EngineBuilder {
     trust: Option<TrustStore>,
     state: Option<StateStore>,
     packages: Option<PackageStore>,
+    pending: Option<PendingStore>,
     services: Option<RuntimeServices>,
     configuration: Option<Configuration>,
 }
@@ -118,6 +120,7 @@ impl EngineBuilder {
             trust: None,
             state: None,
             packages: None,
+            pending: None,
             services: None,
             configuration: None,
         }
@@ -364,6 +367,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Where calls wait for a person whose invocation [allows it](super::Invocation::park).
+    pub fn pending(mut self, store: PendingStore) -> Self {
+        self.pending = Some(store);
+        self
+    }
+
     /// Where packages of scripts are [prepared](super::Engine::prepare), and found by later runs. Without a store, scripts find only
     /// the packages of their interpreter.
     pub fn packages(mut self, store: PackageStore) -> Self {
@@ -467,6 +476,7 @@ impl EngineBuilder {
                 trust: self.trust,
                 state: self.state,
                 packages: self.packages,
+                pending: self.pending,
                 lock_files: LockFileCache::default(),
                 digests: SkillDigests::default(),
                 results: self.caches_results.then(ResultCache::default),

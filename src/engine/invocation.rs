@@ -71,6 +71,8 @@ pub struct Invocation {
     /// Whether the caller agrees to the call of a tool.
     pub(super) is_confirmed: bool,
     pub(super) tool_filter: Option<Arc<ToolFilter>>,
+    /// Who calls, if the call may wait for a person.
+    pub(super) parked_by: Option<String>,
 }
 
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
@@ -133,6 +135,7 @@ impl Invocation {
             is_command: false,
             is_confirmed: false,
             tool_filter: None,
+            parked_by: None,
         }
     }
 
@@ -241,6 +244,15 @@ impl Invocation {
     /// turn, and not where a model chose it.
     pub fn confirmed(mut self) -> Self {
         self.is_confirmed = true;
+        self
+    }
+
+    /// Lets the call wait for a person where no approver can be asked: it fails with `pending`, and is written to the engine's
+    /// [store](super::EngineBuilder::pending) as a call of `caller`. Approved there, exactly this call is made once, when it is made
+    /// again: by the same skills, with the same files, input, grants and project. Everything that it lacks is asked for before it starts.
+    /// `usage` in an engine without such a store.
+    pub fn park(mut self, caller: impl Into<String>) -> Self {
+        self.parked_by = Some(caller.into());
         self
     }
 

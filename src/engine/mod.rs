@@ -102,6 +102,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::config::ResolvedConfiguration;
+use crate::pending::PendingStore;
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 use crate::trust::TrustStore;
@@ -191,6 +192,7 @@ struct EngineInner {
     lock_files: crate::trust::LockFileCache,
     state: Option<StateStore>,
     packages: Option<PackageStore>,
+    pending: Option<PendingStore>,
     digests: self::skill_digests::SkillDigests,
     /// Values of skills that permit to cache them, if the embedder asks for it.
     results: Option<self::result_cache::ResultCache>,

@@ -10,6 +10,7 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
+use crate::pending::PendingApprover;
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
@@ -21,7 +22,10 @@ use metier_core::host::{
 use metier_core::policy::{CancelToken, GrantReport, Limits};
 
 impl EngineInner {
-    pub(super) fn run(&self, invocation: Invocation) -> Outcome {
+    pub(super) fn run(&self, mut invocation: Invocation) -> Outcome {
+        if let Err(error) = self.add_pending_approver(&mut invocation) {
+            return self.refuse(&invocation, error);
+        }
         let _for_run = RunThreadGuard::enter();
         let started = Instant::now();
         let token = invocation.cancel.child();
@@ -59,6 +63,24 @@ impl EngineInner {
             Some(caller) => events.finish(caller.redaction(), outcome),
             None => events.finish(&Redaction::default(), outcome),
         }
+    }
+
+    /// Where nobody can be asked, and the call may wait: the approver that writes down what has to be decided.
+    fn add_pending_approver(&self, invocation: &mut Invocation) -> Result<()> {
+        let Some(caller) = invocation.parked_by.take() else { return Ok(()) };
+        let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
+        if own.or(self.providers.approver.as_ref()).is_some() {
+            return Ok(());
+        }
+        let Some(store) = &self.pending else {
+            let sentence = "the call cannot wait for a person: the engine has no store of pending calls";
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("build it with one"));
+        };
+        let approver = PendingApprover::new(store.clone(), caller);
+        let providers = invocation.providers.get_or_insert_default();
+        providers.approver = Some(Arc::new(approver));
+        invocation.ask_first = true;
+        Ok(())
     }
 
     /// The warning about a missing helper program, for a run that paid for it: whose process was started by a copy of this one,

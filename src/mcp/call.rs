@@ -45,6 +45,8 @@ pub(super) struct CallServices {
     pub(super) progress: Option<ProgressListener>,
     /// Decides before anything runs.
     pub(super) approver: Option<Arc<dyn Approver>>,
+    /// The name of the client, as it says it.
+    pub(super) client: String,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     /// Asks a person for what the arguments lack, in a session.
     pub(super) elicitor: Option<Elicitor>,
@@ -142,6 +144,7 @@ impl Calls {
             approver: services.approver,
             sampling: services.sampling,
             owner: RunOwner(caller.number),
+            client: services.client,
         };
         let invocation = run.invocation()?;
         let place = tokio::select! {

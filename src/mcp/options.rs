@@ -26,6 +26,7 @@ pub struct McpOptions {
     pub(super) error_help: Option<ErrorHelp>,
     pub(super) name: String,
     pub(super) asks_clients: bool,
+    pub(super) parks: bool,
     pub(super) task_after: Duration,
     pub(super) plan_journals: Option<PathBuf>,
     pub(super) tool_filter: ToolFilter,
@@ -45,6 +46,7 @@ impl McpOptions {
             error_help: None,
             name: "metier".to_owned(),
             asks_clients: true,
+            parks: false,
             task_after: Duration::from_secs(5),
             plan_journals: None,
             tool_filter: ToolFilter::default(),
@@ -102,6 +104,12 @@ impl McpOptions {
     /// yes, in place of the engine's approver.
     pub fn ask_clients(mut self, asks: bool) -> Self {
         self.asks_clients = asks;
+        self
+    }
+
+    /// Lets a call [wait for a person](crate::engine::Invocation::park) where its client cannot ask one. By default it is refused.
+    pub fn park(mut self) -> Self {
+        self.parks = true;
         self
     }
 

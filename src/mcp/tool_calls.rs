@@ -80,6 +80,7 @@ impl Handler {
         let services = CallServices {
             progress,
             approver,
+            client: client_name(&context),
             sampling,
             elicitor: form_elicitor,
             journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
@@ -129,7 +130,7 @@ impl Handler {
         method: &'static str,
         arguments: &'a Value,
     ) -> StateOwner<'a> {
-        let client = context.client_info().map(|client| client.name).unwrap_or_default();
+        let client = client_name(context);
         StateOwner { caller: self.caller().number, client, method, name: "", arguments }
     }
 
@@ -203,6 +204,7 @@ impl Handler {
         let services = CallServices {
             progress,
             approver: elicitor.clone().map(|elicitor| eliciting_approver(elicitor, self.caller().answers)),
+            client: client_name(context),
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
             journal_owner: self.caller().identity.clone(),
@@ -261,9 +263,13 @@ impl Handler {
 
     /// Whose the tasks of a request are, where there are no sessions: the caller's, from the client of this name.
     pub(super) fn task_owner(&self, context: &RequestContext<RoleServer>) -> String {
-        let client = context.client_info().map(|client| client.name).unwrap_or_default();
-        format!("{} {client}", self.caller().number)
+        format!("{} {}", self.caller().number, client_name(context))
     }
+}
+
+/// The name of the client, as it says it.
+fn client_name(context: &RequestContext<RoleServer>) -> String {
+    context.client_info().map(|client| client.name).unwrap_or_default()
 }
 
 fn eliciting_approver(elicitor: Elicitor, memory: AnswerMemory) -> Arc<dyn Approver> {

@@ -8,7 +8,7 @@ use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::engine::{Engine, Invocation, Outcome};
-use metier_core::error::{Hint, Result, SkillError};
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RunOwner;
 use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
 use metier_core::policy::CancelToken;
@@ -28,6 +28,8 @@ pub(super) struct ToolRun<'a> {
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     pub(super) owner: RunOwner,
+    /// The name of the client, as it says it.
+    pub(super) client: String,
 }
 
 /// Passes on what a run reports about its progress.
@@ -66,6 +68,9 @@ impl ToolRun<'_> {
         if let Some(observer) = &self.observer {
             invocation = invocation.observer(observer.clone());
         }
+        if self.options.parks {
+            invocation = invocation.park(format!("the client {:?}", self.client));
+        }
         let asks = self.approver.is_some();
         if asks || self.sampling.is_some() {
             let mut providers = Providers::default();
@@ -103,8 +108,9 @@ impl ToolRun<'_> {
             };
         }
         outcome.started_over = started_over;
-        // What the end of the server interrupted goes on with the next one.
-        if !self.options.cancel.is_cancelled() {
+        // What the end of the server interrupted goes on with the next one, and what waits for a person goes on with its decision.
+        let is_pending = outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Pending);
+        if !self.options.cancel.is_cancelled() && !is_pending {
             // A call that was refused or answered with a question left the plan where it is.
             let has_run = !outcome.steps.is_empty() || self.token.is_cancelled();
             in_background(&journal, if has_run { PlanJournal::discard } else { PlanJournal::discard_empty })

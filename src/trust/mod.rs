@@ -9,7 +9,7 @@ mod project_identity;
 mod records;
 mod skill_files;
 mod store;
-mod store_folder;
+pub(crate) mod store_folder;
 
 pub use self::lock_file::{LockDifference, LockFile, LockedSkill, SkillSource};
 pub(crate) use self::lock_file_cache::LockFileCache;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::registry::FileList;
 use crate::trust::records::{RememberedGrant, TrustRecords, TrustedSkill, VERSION};
-use crate::trust::store_folder::StoreFolder;
+use crate::trust::store_folder::{StoreFolder, StoreName};
 use crate::trust::{ProjectIdentity, SkillFiles};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::file_stat::{FileStat, now};
@@ -21,6 +21,9 @@ const PREVIOUS_FILE: &str = "trust.previous.json";
 const LISTS_FOLDER: &str = "files";
 /// How many damaged files are kept.
 const MAX_BROKEN: usize = 5;
+
+const NAME: StoreName =
+    StoreName { title: "the trust store", consequence: "nothing is trusted", lock_file: "trust.lock" };
 
 /// The store in which a user's trust and remembered grants lie: a folder that only the user can read. Cheap to clone.
 ///
@@ -114,7 +117,7 @@ impl TrustStore {
         if let Some(folder) = opened.as_ref().filter(|folder| folder.is_at(&self.0.folder)) {
             return Ok(Some(folder.clone()));
         }
-        *opened = StoreFolder::open(&self.0.folder)?.map(Arc::new);
+        *opened = StoreFolder::open(&self.0.folder, NAME)?.map(Arc::new);
         Ok(opened.clone())
     }
 
@@ -257,7 +260,7 @@ impl TrustStore {
         keeps_previous: bool,
         change: impl FnOnce(&mut TrustRecords, &StoreFolder) -> Result<T>,
     ) -> Result<T> {
-        let folder = StoreFolder::create(&self.0.folder)?;
+        let folder = StoreFolder::create(&self.0.folder, NAME)?;
         let _locked = folder.lock()?;
         let failed = |source| SkillError::io("failed to write the trust store", source);
         let (mut records, stat) = read(&folder)?;

@@ -1,4 +1,5 @@
-//! The folder of the trust store: opened by handle, checked for its owner and mode, its files replaced atomically under a lock.
+//! The folder of a store of the user, such as the trust store: opened by handle, checked for its owner and mode, its files replaced
+//! atomically under a lock.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -20,11 +21,21 @@ const MAX_BYTES: u64 = 16 << 20;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_INTERVAL: Duration = Duration::from_millis(2);
 
-const LOCK_FILE: &str = "trust.lock";
+/// What a store is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreName {
+    /// In a sentence, such as `the trust store`.
+    pub(crate) title: &'static str,
+    /// What follows where it cannot be used.
+    pub(crate) consequence: &'static str,
+    /// The file that is locked while it changes.
+    pub(crate) lock_file: &'static str,
+}
 
-/// The open folder of the store.
+/// The open folder of a store.
 #[derive(Debug)]
-pub(super) struct StoreFolder {
+pub(crate) struct StoreFolder {
+    name: StoreName,
     dir: Dir,
     /// No other folder has it while this one is open.
     id: Option<FileId>,
@@ -32,63 +43,64 @@ pub(super) struct StoreFolder {
 
 impl StoreFolder {
     /// Opens the folder; `None` where there is none. `denied` if somebody else could have written to it.
-    pub(super) fn open(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn open(path: &Path, name: StoreName) -> Result<Option<Self>> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", path.display()), source);
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
             Ok(found) if !found.is_dir() => {
-                return Err(store_error(path, "it is not a folder but a link or a file"));
+                return Err(store_error(path, name, "it is not a folder but a link or a file"));
             }
             Ok(_) => {}
         }
         let real = canonical_folder(path).map_err(failed)?;
         if let Some(reason) = unsafe_reason(&real) {
-            return Err(store_error(path, &reason));
+            return Err(store_error(path, name, &reason));
         }
         // No link in the last name, even one that was put there since.
-        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(store_error(path, "it is the root of a file system"));
+        let (Some(parent), Some(last)) = (real.parent(), real.file_name()) else {
+            return Err(store_error(path, name, "it is the root of a file system"));
         };
         let parent = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
-        let dir = parent.open_dir_nofollow(name).map_err(failed)?;
-        Ok(Some(Self::new(dir)))
+        let dir = parent.open_dir_nofollow(last).map_err(failed)?;
+        Ok(Some(Self::new(dir, name)))
     }
 
-    fn new(dir: Dir) -> Self {
+    fn new(dir: Dir, name: StoreName) -> Self {
         let id = dir.dir_metadata().ok().map(|opened| file_id(&opened));
-        Self { dir, id }
+        Self { name, dir, id }
     }
 
     /// Opens the folder, which only its user can read; it and the folders above are created.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path, name: StoreName) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to create {}", path.display()), source);
         if let Some(reason) = unsafe_reason(&metier_core::host::metier_dirs::resolve_existing(path)) {
-            return Err(store_error(path, &reason));
+            return Err(store_error(path, name, &reason));
         }
         private_dir_builder().create(path).map_err(failed)?;
-        let folder = Self::open(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let folder = Self::open(path, name)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         // It may have been there, open to the eyes of others.
         make_private(&folder.dir).map_err(failed)?;
         Ok(folder)
     }
 
     /// A folder in it, created if it is missing.
-    pub(super) fn subfolder(&self, name: &str) -> io::Result<Self> {
+    pub(crate) fn subfolder(&self, name: &str) -> io::Result<Self> {
         match self.dir.create_dir(name) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         let dir = self.dir.open_dir_nofollow(name)?;
         make_private(&dir)?;
-        Ok(Self::new(dir))
+        Ok(Self::new(dir, self.name))
     }
 
     /// Locks the store against other writers until the file is dropped.
-    pub(super) fn lock(&self) -> Result<File> {
-        let failed = |source| SkillError::io("failed to lock the trust store", source);
+    pub(crate) fn lock(&self) -> Result<File> {
+        let title = self.name.title;
+        let failed = |source| SkillError::io(format_args!("failed to lock {title}"), source);
         let mut options = private_file_options();
-        let lock = self.dir.open_with(LOCK_FILE, options.create(true)).map_err(failed)?.into_std();
+        let lock = self.dir.open_with(self.name.lock_file, options.create(true)).map_err(failed)?.into_std();
         let began = Instant::now();
         loop {
             match lock.try_lock() {
@@ -98,7 +110,7 @@ impl StoreFolder {
                 }
                 Err(TryLockError::WouldBlock) => {
                     let sentence =
-                        "failed to lock the trust store: another process has held it for 30 seconds";
+                        format!("failed to lock {title}: another process has held it for 30 seconds");
                     return Err(
                         SkillError::new(ErrorKind::Unavailable, sentence).with_help("end that process")
                     );
@@ -110,11 +122,11 @@ impl StoreFolder {
 
     /// The content of a file and its stat; `None` where there is none. `denied` for a link, and for a file that is not the
     /// user's own or that others can write.
-    pub(super) fn read(&self, name: &str) -> Result<Option<(Vec<u8>, FileStat)>> {
-        let failed =
-            |source| SkillError::io(format_args!("failed to read {name} of the trust store"), source);
+    pub(crate) fn read(&self, name: &str) -> Result<Option<(Vec<u8>, FileStat)>> {
+        let title = self.name.title;
+        let failed = |source| SkillError::io(format_args!("failed to read {name} of {title}"), source);
         let refused = |reason: &str| {
-            let sentence = format!("{name} of the trust store is not used: {reason}");
+            let sentence = format!("{name} of {title} is not used: {reason}");
             Err(SkillError::new(ErrorKind::Denied, sentence).with_help("look at it and remove it"))
         };
         match self.dir.symlink_metadata(name) {
@@ -142,19 +154,19 @@ impl StoreFolder {
 
     /// The stat of a file, without reading it.
     #[cfg(unix)]
-    pub(super) fn stat(&self, name: &str) -> Option<FileStat> {
+    pub(crate) fn stat(&self, name: &str) -> Option<FileStat> {
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         rustix::fs::statat(&self.dir, name, flags).ok().map(|stat| FileStat::new(&stat))
     }
 
     #[cfg(not(unix))]
-    pub(super) fn stat(&self, name: &str) -> Option<FileStat> {
+    pub(crate) fn stat(&self, name: &str) -> Option<FileStat> {
         FileStat::of_open(&self.dir.open(name).ok()?.into_std()).ok()
     }
 
     /// Puts a new file in the place of another one: a reader finds the old content or the new, also after a crash. If `previous`
     /// is named, the old file is kept under that name.
-    pub(super) fn replace(&self, name: &str, content: &[u8], previous: Option<&str>) -> io::Result<()> {
+    pub(crate) fn replace(&self, name: &str, content: &[u8], previous: Option<&str>) -> io::Result<()> {
         let new = self.write_beside(name, content, File::sync_all)?;
         if let Some(previous) = previous {
             self.keep_as(name, previous)?;
@@ -164,7 +176,7 @@ impl StoreFolder {
     }
 
     /// The same for a file that may be lost in a crash.
-    pub(super) fn replace_unsynced(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn replace_unsynced(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let new = self.write_beside(name, content, |_| Ok(()))?;
         self.dir.rename(&new, &self.dir, name)
     }
@@ -195,18 +207,18 @@ impl StoreFolder {
     }
 
     /// Whether there is a file of that name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.dir.symlink_metadata(name).is_ok()
     }
 
     /// Whether the folder at this path is this one, and no link leads to it.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
         let found = path.symlink_metadata().map(|found| file_id(&found));
         self.id.is_some_and(|id| found.is_ok_and(|found| found == id))
     }
 
     /// Keeps a file under another name too, in place of one that has it.
-    pub(super) fn keep_as(&self, name: &str, other: &str) -> io::Result<()> {
+    pub(crate) fn keep_as(&self, name: &str, other: &str) -> io::Result<()> {
         self.remove(other)?;
         // Without it only the copy is missing, so a file system without hard links is no reason to fail.
         self.dir.hard_link(name, &self.dir, other).ok();
@@ -214,7 +226,7 @@ impl StoreFolder {
     }
 
     /// Removes a file, if it is there.
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         match self.dir.remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -222,13 +234,14 @@ impl StoreFolder {
     }
 
     /// The names in it.
-    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries = self.dir.entries()?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
         names.filter_map(io::Result::transpose).collect()
     }
 
-    fn sync(&self) -> io::Result<()> {
+    /// Waits until the names in it are on disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
         if cfg!(unix) { self.dir.open(".")?.into_std().sync_all() } else { Ok(()) }
     }
 }
@@ -287,8 +300,8 @@ fn foreign_reason(_about: &std::fs::Metadata) -> Option<&'static str> {
     None
 }
 
-fn store_error(path: &Path, reason: &str) -> SkillError {
-    let sentence = format!("the trust store {} is not used, so nothing is trusted: {reason}", path.display());
+fn store_error(path: &Path, StoreName { title, consequence, .. }: StoreName, reason: &str) -> SkillError {
+    let sentence = format!("{title} {} is not used, so {consequence}: {reason}", path.display());
     SkillError::new(ErrorKind::Denied, sentence).with_help(
         "use a folder of your own that is outside of any project, and set METIER_DATA_DIR to its path",
     )

@@ -28,6 +28,7 @@ mod locking;
 mod options;
 mod outcome;
 mod path;
+mod pending;
 mod plans;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod python_packages;

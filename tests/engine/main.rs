@@ -28,6 +28,7 @@ mod nested;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[path = "../support/not_run.rs"]
 mod not_run;
+mod pending;
 mod permissions;
 mod project;
 mod providers;

@@ -328,3 +328,27 @@ fn a_call_that_takes_more_autonomy_is_refused_with_both_numbers() {
         }
     }
 }
+
+#[test]
+fn where_the_client_asks_nobody_the_call_waits_for_a_person() {
+    let project = risky_project("critical", "");
+    let store = metier::pending::PendingStore::new(project.home().join(".local/share/metier/pending"));
+    let mut client = project.modern_client(&["--allow", "write:out", "--park"]);
+    let refused = call(&mut client, &json!({"text": "a"}), None);
+    assert_eq!(refused["_meta"]["metier/error"]["kind"], "pending", "{refused}");
+    let waiting = store.list().unwrap().remove(0);
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(&waiting.id) && text.contains("nothing of it has run"), "{text}");
+    assert!(waiting.caller.starts_with("the client "), "{waiting:?}");
+    assert!(!has_run(&project));
+    store.approve(&waiting.id).unwrap();
+    call(&mut client, &json!({"text": "b"}), None);
+    assert!(!has_run(&project), "another input");
+    let result = call(&mut client, &json!({"text": "a"}), None);
+    assert_eq!(result["content"][0]["text"], "written", "{result}");
+    let again = call(&mut client, &json!({"text": "a"}), None);
+    assert_eq!(again["_meta"]["metier/error"]["kind"], "pending", "{again}");
+    // A client that can ask is asked.
+    let mut asking = project.modern_client(&["--allow", "write:out", "--park"]).asking();
+    assert_eq!(call(&mut asking, &json!({"text": "c"}), None)["resultType"], "input_required");
+}

@@ -46,6 +46,8 @@ pub enum ErrorKind {
     Untrusted,
     /// A model chose a skill whose risk takes more autonomy than it is given. Nothing of the skill has run.
     Autonomy,
+    /// A person decides about the call later. Nothing of it has run; the same call is made again when it is approved.
+    Pending,
     /// The run took longer than its deadline.
     Timeout,
     /// The run needed more memory than its limit.
@@ -63,7 +65,7 @@ pub enum ErrorKind {
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 22] = [
+const KINDS: [(ErrorKind, &str, u8); 23] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -79,6 +81,7 @@ const KINDS: [(ErrorKind, &str, u8); 22] = [
     (ErrorKind::OutsideProject, "outside-project", 4),
     (ErrorKind::Untrusted, "untrusted", 4),
     (ErrorKind::Autonomy, "autonomy", 4),
+    (ErrorKind::Pending, "pending", 4),
     (ErrorKind::Timeout, "timeout", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),

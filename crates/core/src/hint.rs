@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 pub enum Hint {
     /// Let models act on their own this far, from 0 to 100.
     Autonomy(u8),
+    /// Deciding about the pending call with this id.
+    Pending(String),
+    /// Listing the calls that wait for a decision.
+    PendingCalls,
     /// Another value of this limit.
     Limit(LimitKind),
     /// Granting the permission of this name, within the scope that suits the user.

@@ -516,7 +516,7 @@ pub trait HttpClient: Send + Sync {
 ///
 /// It is called on a thread of its own, which may block. The deadlines of the run stand still meanwhile; the process of an external
 /// script goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no; the sentence of
-/// an error of kind `denied` or `untrusted` becomes that of the run. So is a yes if files of the skill changed while the question
+/// an error of kind `denied`, `untrusted` or `pending` becomes that of the run. So is a yes if files of the skill changed while the question
 /// stood; nobody is asked for a skill whose files cannot be read completely. What `ctx` lacks itself is refused there and asks
 /// nobody. A yes holds at least until the invoked run ends, for the skill that asked and those that it calls; a no is not asked
 /// again in that run.

@@ -152,6 +152,23 @@ impl SkillContext {
         }
     }
 
+    /// From now on, every secret is redacted that the run was given or may read, whether or not it was read: before its input is shown
+    /// to somebody later.
+    pub fn learn_granted_secrets(&self) {
+        let own = self.extension::<Environment>().map(|environment| &environment.variables);
+        for (name, Variable { value, is_secret }) in own.into_iter().flatten() {
+            if *is_secret || is_secret_value(name, value.as_ref()) {
+                self.learn_secret_and_passwords(name, value);
+            }
+        }
+        for name in self.permitted("secret") {
+            // One that cannot be read cannot be recognised either.
+            for value in self.secret_values(&name).unwrap_or_default() {
+                self.learn_secret_and_passwords(&name, &value);
+            }
+        }
+    }
+
     /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.
     fn check_secret_names(&self) -> Result<()> {
         for name in self.permitted("secret") {

@@ -23,6 +23,7 @@ pub(crate) fn metier_dirs() -> Vec<PathBuf> {
         skill_state_dir(),
         plan_journal_dir(),
         package_store_dir(),
+        pending_dir(),
     ];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
@@ -33,7 +34,7 @@ pub(crate) fn metier_dirs() -> Vec<PathBuf> {
 /// The directories with what the user permits: they must not appear while a script runs.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub fn permission_dirs() -> Vec<PathBuf> {
-    [config_dir(), platform_config_dir(), trust_dir()].into_iter().flatten().collect()
+    [config_dir(), platform_config_dir(), trust_dir(), pending_dir()].into_iter().flatten().collect()
 }
 
 /// The directory of the user's configuration: `METIER_CONFIG_DIR`, or `metier` in the platform's. A script that could write there
@@ -77,6 +78,11 @@ pub fn plan_journal_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(PLAN_JOURNAL_DIR))
 }
 
+/// The directory of calls that wait for a person.
+pub fn pending_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(PENDING_DIR))
+}
+
 /// The directory of prepared packages.
 pub fn package_store_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(PACKAGES_DIR))
@@ -96,7 +102,8 @@ pub const CONFIG_FILE: &str = "config.toml";
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, and prepared packages.
+/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, prepared packages, and
+/// pending calls.
 pub const WASM_CACHE_DIR: &str = "wasm";
 /// The file with the key that authenticates compiled modules.
 pub const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
@@ -104,6 +111,7 @@ const TRUST_DIR: &str = "trust";
 const SKILL_STATE_DIR: &str = "skill-state";
 const PLAN_JOURNAL_DIR: &str = "plan-journals";
 const PACKAGES_DIR: &str = "packages";
+const PENDING_DIR: &str = "pending";
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -118,9 +126,17 @@ pub const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE, TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR]
-            .into_iter()
-            .any(is)
+        [
+            WASM_CACHE_DIR,
+            WASM_CACHE_KEY_FILE,
+            TRUST_DIR,
+            SKILL_STATE_DIR,
+            PLAN_JOURNAL_DIR,
+            PACKAGES_DIR,
+            PENDING_DIR,
+        ]
+        .into_iter()
+        .any(is)
     } else {
         is_temp_dir_name(folder)
             && name

@@ -34,6 +34,11 @@ impl Timestamp {
     pub fn from_seconds(seconds: u64) -> Self {
         Self(seconds.min(END - 1))
     }
+
+    /// So many seconds later.
+    pub fn after_seconds(self, seconds: u64) -> Self {
+        Self::from_seconds(self.0.saturating_add(seconds))
+    }
 }
 
 impl fmt::Display for Timestamp {

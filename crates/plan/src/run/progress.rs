@@ -40,6 +40,7 @@ pub(crate) fn finish_step(
         Err(failed) => failed,
     };
     let may_continue = matches!(step.on_failure, OnFailure::Continue | OnFailure::SkipRest);
+    let may_continue = may_continue && !run.waits_for_person(&failed.error);
     if !may_continue || run.token.cause().is_some() {
         return Err(failed);
     }

@@ -65,6 +65,12 @@ impl PlanRunState<'_> {
         Ok(())
     }
 
+    /// Whether a step failed because a person decides about its call later: a plan with a journal then stops there, whatever the step
+    /// says, and goes on when the same run is made again.
+    pub(crate) fn waits_for_person(&self, error: &SkillError) -> bool {
+        self.journal.is_some() && error.kind() == ErrorKind::Pending
+    }
+
     /// Reports and records that the run continues although this failed.
     pub(crate) fn record_ignored_failure(
         &self,

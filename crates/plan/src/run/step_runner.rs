@@ -94,7 +94,9 @@ impl StepRunner<'_> {
             values.push(match self.run_item(&scope, number) {
                 Ok(value) => value,
                 Err(failed)
-                    if self.step.on_failure == OnFailure::Continue && self.run.token.cause().is_none() =>
+                    if self.step.on_failure == OnFailure::Continue
+                        && self.run.token.cause().is_none()
+                        && !self.run.waits_for_person(&failed.error) =>
                 {
                     self.record_ignored_failure(Some(number), &failed)?;
                     Value::Null
@@ -309,6 +311,8 @@ fn is_retryable(kind: ErrorKind) -> bool {
         ErrorKind::Denied
             | ErrorKind::OutsideProject
             | ErrorKind::Untrusted
+            | ErrorKind::Autonomy
+            | ErrorKind::Pending
             | ErrorKind::Usage
             | ErrorKind::InvalidArgument
             | ErrorKind::InvalidInput

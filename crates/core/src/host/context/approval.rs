@@ -74,7 +74,9 @@ impl SkillContext {
         match answer {
             Ok(Approval::No) => Answer::No,
             Ok(_) => Answer::Yes,
-            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Untrusted) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Untrusted | ErrorKind::Pending) =>
+            {
                 Answer::Denied(error)
             }
             Err(error) => {

@@ -1,0 +1,94 @@
+//! The approver of calls that nobody can be asked about now: it looks the answer up, or writes the question down.
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::store::{CallFacts, Decision, PendingCall, PendingStore, denied_error, pending_error};
+use crate::trust::ProjectIdentity;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ForModel;
+use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
+use metier_core::policy::Approval;
+use metier_core::strict_json::canonical_text;
+
+/// Decides as a person did about an equal call.
+pub(crate) struct PendingApprover {
+    store: PendingStore,
+    /// Who calls, for a person to read.
+    caller: String,
+}
+
+impl PendingApprover {
+    pub(crate) fn new(store: PendingStore, caller: String) -> Self {
+        Self { store, caller }
+    }
+
+    fn call(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<PendingCall> {
+        let unknown = |what: &str| {
+            let sentence = format!("this call cannot wait for a person: {what}");
+            SkillError::new(ErrorKind::Denied, sentence).with_help("call it where somebody can answer")
+        };
+        let digest = request.digest.clone().ok_or_else(|| unknown("the files of its skill are not known"))?;
+        let project = request.project.clone().ok_or_else(|| unknown("it has no project"))?;
+        let identity = ProjectIdentity::from_canonical(&project)?.to_string();
+        let texts = |permissions: &[metier_core::policy::Permission]| -> Vec<String> {
+            permissions.iter().map(ToString::to_string).collect()
+        };
+        let permissions = texts(request.need.permissions().unwrap_or_default());
+        let reason = match &request.need {
+            ApprovalNeed::Call { reason, .. } => serde_json::to_value(reason).ok(),
+            _ => None,
+        };
+        let reason = reason.as_ref().and_then(|reason| reason.as_str()).map(str::to_owned);
+        ctx.learn_granted_secrets();
+        let redaction = ctx.redaction();
+        let arguments = ctx.permissions().arguments();
+        let input = arguments.and_then(|arguments| arguments.input.clone());
+        let args = arguments.iter().flat_map(|arguments| &arguments.args);
+        let facts = CallFacts {
+            skill: request.qualified_name.clone().unwrap_or_else(|| request.skill.clone()),
+            digest,
+            tool: request.tool.as_ref().map(|tool| tool.name.clone()),
+            reason,
+            callers: request.callers.clone(),
+            caller: self.caller.clone(),
+            project,
+            input: input.map(|input| redaction.value(input).into_inner()),
+            args: args.map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
+            permissions,
+            grants: texts(&request.grants),
+        };
+        // The exact input: the one that is shown may have lost its secrets.
+        let exact = arguments.map(|arguments| json!([arguments.input, arguments.args]));
+        let call = json!([
+            facts.skill,
+            facts.digest,
+            facts.tool,
+            facts.reason,
+            facts.callers,
+            identity,
+            exact,
+            facts.permissions,
+            facts.grants,
+            ctx.extension::<ForModel>().is_some(),
+        ]);
+        let digest = Sha256::digest(canonical_text(&call));
+        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(PendingCall::new(digits, facts))
+    }
+}
+
+impl Approver for PendingApprover {
+    fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        // What is asked for in the midst of a run cannot wait: a part of it is done.
+        if !matches!(request.need, ApprovalNeed::Start { .. } | ApprovalNeed::Call { .. }) {
+            return Ok(Approval::No);
+        }
+        let call = self.call(ctx, request)?;
+        match self.store.decide(&call)? {
+            Decision::Approved => Ok(Approval::Once),
+            Decision::Denied => Err(denied_error(&call)),
+            Decision::Waiting(until) => Err(pending_error(&call, until)),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The store of pending calls: one file for each, in the user's data folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::trust::store_folder::{StoreFolder, StoreName};
+use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::host::metier_dirs;
+use metier_core::policy::Timestamp;
+
+/// How long a call waits, in seconds: a day.
+const LIFETIME: u64 = 24 * 60 * 60;
+
+/// Maximum number of calls that wait.
+const MAX_CALLS: usize = 1_000;
+
+/// Maximum bytes of a call: nobody reads more before they agree.
+const MAX_BYTES: usize = 256 << 10;
+
+const NAME: StoreName = StoreName {
+    title: "the store of pending calls",
+    consequence: "no call waits",
+    lock_file: "pending.lock",
+};
+
+const VERSION: u32 = 1;
+
+/// The digits of an id.
+const ID_DIGITS: usize = 16;
+
+/// The calls of one user that wait for a decision.
+///
+/// Every change is made under a lock and is on disk when it returns. Whoever can write its folder can decide.
+#[derive(Clone, Debug)]
+pub struct PendingStore(Arc<Path>);
+
+/// Whether a pending call may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PendingState {
+    /// Nobody has decided.
+    Waiting,
+    /// It may be made once.
+    Approved,
+    /// It may not be made.
+    Denied,
+}
+
+/// A call that waits for a decision, without its secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PendingCall {
+    /// Its name: 16 hexadecimal digits. An equal call has the same.
+    pub id: String,
+    /// What was decided.
+    pub state: PendingState,
+    /// The qualified name of the skill.
+    pub skill: String,
+    /// The digest of all files of the skill and of the skills that it calls.
+    pub digest: String,
+    /// The tool that is called; `None` for the skill itself.
+    pub tool: Option<String>,
+    /// Why a person has to agree to each such call; `None` where only permissions are missing.
+    pub reason: Option<String>,
+    /// The skills that called one another to get here, the invoked one first.
+    pub callers: Vec<String>,
+    /// Who calls, in the words of the program.
+    pub caller: String,
+    /// The project that it works on.
+    pub project: PathBuf,
+    /// The input, without secrets.
+    pub input: Option<Value>,
+    /// The arguments of its script, without secrets.
+    pub args: Vec<String>,
+    /// What it asks for and nobody granted.
+    pub permissions: Vec<String>,
+    /// What it has already.
+    pub grants: Vec<String>,
+    /// When it was made first.
+    pub created: Timestamp,
+    /// When it is forgotten.
+    pub expires: Timestamp,
+    /// The digest of everything that another call would have otherwise, the exact input among it.
+    call: String,
+    version: u32,
+}
+
+/// What the store says about a call that is to be made now.
+pub(super) enum Decision {
+    /// It is made now, and no second time.
+    Approved,
+    Denied,
+    /// Until this time.
+    Waiting(Timestamp),
+}
+
+impl PendingCall {
+    /// A call that nobody has decided about. Equal calls have the same digest `call`, in hexadecimal digits.
+    #[allow(clippy::too_many_arguments, reason = "each is a field of its own")]
+    pub(super) fn new(call: String, facts: CallFacts) -> Self {
+        let now = Timestamp::now();
+        let CallFacts {
+            skill,
+            digest,
+            tool,
+            reason,
+            callers,
+            caller,
+            project,
+            input,
+            args,
+            permissions,
+            grants,
+        } = facts;
+        Self {
+            id: call.get(..ID_DIGITS).unwrap_or_default().to_owned(),
+            state: PendingState::Waiting,
+            skill,
+            digest,
+            tool,
+            reason,
+            callers,
+            caller,
+            project,
+            input,
+            args,
+            permissions,
+            grants,
+            created: now,
+            expires: now.after_seconds(LIFETIME),
+            call,
+            version: VERSION,
+        }
+    }
+
+    fn is_expired(&self) -> bool {
+        self.expires <= Timestamp::now()
+    }
+}
+
+/// What a person is shown of a call.
+pub(super) struct CallFacts {
+    pub(super) skill: String,
+    pub(super) digest: String,
+    pub(super) tool: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) callers: Vec<String>,
+    pub(super) caller: String,
+    pub(super) project: PathBuf,
+    pub(super) input: Option<Value>,
+    pub(super) args: Vec<String>,
+    pub(super) permissions: Vec<String>,
+    pub(super) grants: Vec<String>,
+}
+
+impl PendingStore {
+    /// The store of this user, in the folder that `METIER_DATA_DIR` names or in that of metier in the user's data folder;
+    /// `unavailable` if the user has none.
+    pub fn user() -> Result<Self> {
+        metier_dirs::pending_dir().map(Self::new).ok_or_else(|| {
+            let sentence = "there is no folder for pending calls: the home folder of the user is not known";
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("set METIER_DATA_DIR to the path of a folder")
+        })
+    }
+
+    /// The store in this folder, which need not exist. It must not lie in a project, where scripts could write to it.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        // A slash at the end would follow a link.
+        let folder: PathBuf = folder.into().components().collect();
+        Self(folder.into())
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// The calls that are not forgotten, the oldest first. A file that cannot be read is left out, with a warning in the log.
+    pub fn list(&self) -> Result<Vec<PendingCall>> {
+        let Some(folder) = StoreFolder::open(&self.0, NAME)? else { return Ok(Vec::new()) };
+        let mut calls = Vec::new();
+        for id in ids(&folder)? {
+            match read(&folder, &id) {
+                Ok(call) => calls.extend(call.filter(|call| !call.is_expired())),
+                Err(error) => tracing::warn!(id, "a pending call cannot be read: {error}"),
+            }
+        }
+        calls.sort_by(|one, other| (one.created, &one.id).cmp(&(other.created, &other.id)));
+        Ok(calls)
+    }
+
+    /// The call with that id; `usage` if there is none.
+    pub fn find(&self, id: &str) -> Result<PendingCall> {
+        let found = match StoreFolder::open(&self.0, NAME)? {
+            Some(folder) if is_id(id) => read(&folder, id)?,
+            _ => None,
+        };
+        found.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))
+    }
+
+    /// Permits exactly that call, once; `usage` if there is no such call, or somebody has decided about it.
+    pub fn approve(&self, id: &str) -> Result<PendingCall> {
+        self.set_state(id, PendingState::Approved)
+    }
+
+    /// Refuses that call until it is forgotten; `usage` if there is no such call, or somebody has refused it. An approval that was not
+    /// used is taken back.
+    pub fn deny(&self, id: &str) -> Result<PendingCall> {
+        self.set_state(id, PendingState::Denied)
+    }
+
+    fn set_state(&self, id: &str, state: PendingState) -> Result<PendingCall> {
+        let mut call = self.find(id)?;
+        let folder = StoreFolder::create(&self.0, NAME)?;
+        let _locked = folder.lock()?;
+        // Another process may have decided, or the call may have been made.
+        let now = read(&folder, id)?.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))?;
+        let is_open = match state {
+            PendingState::Denied => now.state != PendingState::Denied,
+            _ => now.state == PendingState::Waiting,
+        };
+        if !is_open {
+            let word = if now.state == PendingState::Denied { "refused" } else { "approved" };
+            let sentence = format!("the pending call {id} was {word} already");
+            return Err(SkillError::new(ErrorKind::Usage, sentence));
+        }
+        call.clone_from(&now);
+        call.state = state;
+        write(&folder, &call)?;
+        Ok(call)
+    }
+
+    /// Uses the approval of an equal call up, or writes this one down.
+    pub(super) fn decide(&self, call: &PendingCall) -> Result<Decision> {
+        let folder = StoreFolder::create(&self.0, NAME)?;
+        let _locked = folder.lock()?;
+        let known = read(&folder, &call.id)?.filter(|known| !known.is_expired() && known.call == call.call);
+        if let Some(known) = known {
+            return Ok(match known.state {
+                PendingState::Approved => {
+                    // If this process dies now, the approval is lost, and never used twice.
+                    let failed =
+                        |source| SkillError::io("failed to use the approval of a pending call", source);
+                    folder.remove(&file_name(&call.id)).and_then(|()| folder.sync()).map_err(failed)?;
+                    Decision::Approved
+                }
+                PendingState::Denied => Decision::Denied,
+                PendingState::Waiting => Decision::Waiting(known.expires),
+            });
+        }
+        let mut count = 0;
+        for id in ids(&folder)? {
+            match read(&folder, &id) {
+                Ok(Some(other)) if other.is_expired() => folder.remove(&file_name(&id)).unwrap_or_default(),
+                _ => count += 1,
+            }
+        }
+        if count >= MAX_CALLS {
+            let sentence = format!("{MAX_CALLS} calls wait for a decision already, so no further one can");
+            return Err(
+                SkillError::new(ErrorKind::Unavailable, sentence).with_help("decide about some of them")
+            );
+        }
+        write(&folder, call)?;
+        Ok(Decision::Waiting(call.expires))
+    }
+}
+
+/// The error of a call that waits.
+pub(super) fn pending_error(call: &PendingCall, until: Timestamp) -> SkillError {
+    let what = match &call.tool {
+        Some(tool) => format!("the tool {tool} of skill {}", call.skill),
+        None => format!("the skill {}", call.skill),
+    };
+    let sentence = format!(
+        "{what} was not called: a person decides about it until {until}, as the pending call {}; nothing of it has run",
+        call.id
+    );
+    SkillError::new(ErrorKind::Pending, sentence)
+        .with_help("make the same call again when it is approved")
+        .with_hint(Hint::Pending(call.id.clone()))
+}
+
+pub(super) fn denied_error(call: &PendingCall) -> SkillError {
+    let sentence =
+        format!("a person has refused this call of the skill {}, the pending call {}", call.skill, call.id);
+    SkillError::new(ErrorKind::Denied, sentence).with_help("call it with something else, or not at all")
+}
+
+fn unknown_error(id: &str) -> SkillError {
+    let sentence =
+        format!("there is no pending call {id:?}: it was made, or has expired, or is of another user");
+    SkillError::new(ErrorKind::Usage, sentence)
+        .with_help("list the pending calls")
+        .with_hint(Hint::PendingCalls)
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn file_name(id: &str) -> String {
+    format!("{id}.json")
+}
+
+fn ids(folder: &StoreFolder) -> Result<Vec<String>> {
+    let names =
+        folder.names().map_err(|source| SkillError::io("failed to list the pending calls", source))?;
+    let ids = names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| is_id(id));
+    Ok(ids.map(str::to_owned).collect())
+}
+
+fn read(folder: &StoreFolder, id: &str) -> Result<Option<PendingCall>> {
+    let Some((text, _)) = folder.read(&file_name(id))? else { return Ok(None) };
+    let damaged = |reason: &dyn std::fmt::Display| {
+        let sentence = format!("the pending call {id} cannot be read: {reason}");
+        SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("remove its file, and make the call again")
+    };
+    let call: PendingCall = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
+    if call.version != VERSION || call.id != id {
+        return Err(damaged(&"it is of another version of metier"));
+    }
+    Ok(Some(call))
+}
+
+fn write(folder: &StoreFolder, call: &PendingCall) -> Result<()> {
+    let failed = |source| SkillError::io("failed to write a pending call", source);
+    let text = serde_json::to_vec(call).map_err(|error| failed(error.into()))?;
+    if text.len() > MAX_BYTES {
+        let sentence = format!(
+            "no person can decide about this call of the skill {}: its input is too large to be shown ({} bytes of at most {MAX_BYTES})",
+            call.skill,
+            text.len()
+        );
+        return Err(SkillError::new(ErrorKind::Denied, sentence).with_help("call it with less"));
+    }
+    folder.replace(&file_name(&call.id), &text, None).map_err(failed)
+}
