@@ -48,7 +48,7 @@ fn page(explanation: &Explanation) -> String {
         ("limits", limits_line(&explanation.limits)),
         ("sandbox", sandbox_line(explanation)),
     ]);
-    rows.extend(gate_words(&explanation.gates).map(|gates| ("gates", gates)));
+    rows.extend(gate_words(explanation.gates).map(|gates| ("gates", gates)));
     if let Some(process) = &explanation.process {
         rows.extend(process_rows(process));
     }
@@ -65,7 +65,7 @@ fn page(explanation: &Explanation) -> String {
 }
 
 /// Who has to agree before the run starts; `None` if nobody has.
-fn gate_words(gates: &GateReport) -> Option<String> {
+fn gate_words(gates: GateReport) -> Option<String> {
     let autonomy = |AutonomyReport { score, required, .. }: AutonomyReport| {
         format!("it takes an autonomy of {required}, and the model has {score}")
     };

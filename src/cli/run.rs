@@ -36,9 +36,8 @@ pub struct Args {
     /// The tool of the skill to call, in place of a script
     #[arg(long, value_name = "TOOL", conflicts_with = "script")]
     tool: Option<String>,
-    /// Agree to the call of a tool that asks for it
-    #[arg(long, requires = "tool")]
-    confirm: bool,
+    #[command(flatten)]
+    consent: ConsentArgs,
     #[command(flatten)]
     filter: ToolFilterArgs,
     /// The input: JSON, @FILE, or - for standard input [default: {}]
@@ -82,6 +81,17 @@ struct StreamArgs {
     raw: bool,
 }
 
+/// The options about a person's consent to a call.
+#[derive(clap::Args)]
+struct ConsentArgs {
+    /// Agree to the call of a tool that asks for it
+    #[arg(long, requires = "tool")]
+    confirm: bool,
+    /// Where nobody can be asked: let the call wait for a person, who decides with `metier pending`
+    #[arg(long)]
+    park: bool,
+}
+
 /// The options about trust and remembered grants.
 #[derive(clap::Args)]
 struct TrustArgs {
@@ -94,9 +104,6 @@ struct TrustArgs {
     /// Use no remembered grants
     #[arg(long)]
     no_remembered: bool,
-    /// Where nobody can be asked: let the call wait for a person, who decides with `metier pending`
-    #[arg(long)]
-    park: bool,
 }
 
 impl Args {
@@ -346,7 +353,7 @@ fn prepare(
     if let Some(tool) = &args.tool {
         invocation = invocation.tool(tool);
     }
-    if args.confirm {
+    if args.consent.confirm {
         invocation = invocation.confirmed();
     }
     invocation = invocation.tool_filter(args.filter.filter()?);
@@ -359,7 +366,7 @@ fn prepare(
     if args.trust.trust {
         invocation = invocation.trust_once();
     }
-    if args.trust.park {
+    if args.consent.park {
         invocation = invocation.park("metier run");
     }
     if args.trust.no_remembered {

@@ -139,13 +139,11 @@ fn consent_reason(target: RunTarget<'_>, context: &SkillContext) -> Option<Conse
     if is_for_model && is_elevated(target.skill) {
         return Some(ConsentReason::ElevatedSkill);
     }
-    match target.tool {
-        Some(tool) => tool.requires_confirmation.then_some(ConsentReason::Tool),
-        None => {
-            let is_critical = risk_score(target).is_some_and(|score| score >= CRITICAL_SCORE);
-            (is_for_model && is_critical).then_some(ConsentReason::CriticalSkill)
-        }
+    if let Some(tool) = target.tool {
+        return tool.requires_confirmation.then_some(ConsentReason::Tool);
     }
+    let is_critical = risk_score(target).is_some_and(|score| score >= CRITICAL_SCORE);
+    (is_for_model && is_critical).then_some(ConsentReason::CriticalSkill)
 }
 
 fn is_for_model(context: &SkillContext) -> bool {

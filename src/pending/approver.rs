@@ -8,7 +8,7 @@ use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::ForModel;
 use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
-use metier_core::policy::Approval;
+use metier_core::policy::{Approval, Permission, SkillDigest};
 use metier_core::strict_json::canonical_text;
 
 /// Decides as a person did about an equal call.
@@ -31,7 +31,7 @@ impl PendingApprover {
         let digest = request.digest.clone().ok_or_else(|| unknown("the files of its skill are not known"))?;
         let project = request.project.clone().ok_or_else(|| unknown("it has no project"))?;
         let identity = ProjectIdentity::from_canonical(&project)?.to_string();
-        let texts = |permissions: &[metier_core::policy::Permission]| -> Vec<String> {
+        let texts = |permissions: &[Permission]| -> Vec<String> {
             permissions.iter().map(ToString::to_string).collect()
         };
         let permissions = texts(request.need.permissions().unwrap_or_default());
@@ -72,8 +72,8 @@ impl PendingApprover {
             facts.grants,
             ctx.extension::<ForModel>().is_some(),
         ]);
-        let digest = Sha256::digest(canonical_text(&call));
-        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = SkillDigest::new(Sha256::digest(canonical_text(&call)).into()).to_string();
+        let digits = digest.rsplit(':').next().unwrap_or_default().to_owned();
         Ok(PendingCall::new(digits, facts))
     }
 }

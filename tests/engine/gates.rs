@@ -87,8 +87,11 @@ impl Approver for Gatekeeper {
     }
 }
 
+/// A way to call `x`, and its name.
+type Face = (&'static str, fn(&Engine) -> Outcome);
+
 /// Calls `x` in each way that there is, for a model.
-fn calls() -> [(&'static str, fn(&Engine) -> Outcome); 4] {
+fn calls() -> [Face; 4] {
     fn run(skill: &str) -> Invocation {
         granted(Invocation::new(skill).input(json!({"n": 1})).for_model(), &["write", "skill:x"])
     }

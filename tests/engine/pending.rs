@@ -48,12 +48,12 @@ impl Stage {
         self.project.builder().pending(self.store()).build().unwrap()
     }
 
-    fn call(&self, input: Value) -> Invocation {
+    fn call(input: Value) -> Invocation {
         granted(Invocation::new("x").input(input), &["read", "write"]).for_model().park("a test")
     }
 
     fn run(&self, input: Value) -> Outcome {
-        self.engine().run(self.call(input))
+        self.engine().run(Self::call(input))
     }
 
     /// How often the script ran.
@@ -102,14 +102,17 @@ fn a_call_waits_and_is_made_once_when_it_is_approved() {
     assert_eq!(stage.runs(), 1);
 }
 
+/// What differs, and a call that is not the approved one.
+type OtherCall = (&'static str, fn(&Stage) -> Outcome);
+
 #[test]
 fn an_approval_is_for_nothing_but_that_call() {
-    let others: [(&str, fn(&Stage) -> Outcome); 7] = [
+    let others: [OtherCall; 7] = [
         ("another input", |stage| stage.run(json!({"n": 2}))),
         ("no input", |stage| {
             stage.engine().run(granted(Invocation::new("x"), &["read", "write"]).for_model().park("a test"))
         }),
-        ("other arguments", |stage| stage.engine().run(stage.call(json!({"n": 1})).args(["a"]))),
+        ("other arguments", |stage| stage.engine().run(Stage::call(json!({"n": 1})).args(["a"]))),
         ("another grant", |stage| {
             let call = granted(Invocation::new("x").input(json!({"n": 1})), &["read"]);
             stage.engine().run(call.for_model().park("a test"))
@@ -250,8 +253,7 @@ fn secrets_are_not_written_down_and_still_tell_calls_apart() {
     let stage = Stage::new();
     let call = |secret: &str| {
         stage.engine().run(
-            stage
-                .call(json!({"token": secret}))
+            Stage::call(json!({"token": secret}))
                 .secret_env("TOKEN", secret)
                 .grant("env:TOKEN".parse().unwrap()),
         )
@@ -293,7 +295,7 @@ fn a_damaged_or_foreign_file_permits_nothing() {
 #[test]
 fn without_a_store_and_with_an_approver_nothing_waits() {
     let stage = Stage::new();
-    let outcome = stage.project.engine().run(stage.call(json!({})));
+    let outcome = stage.project.engine().run(Stage::call(json!({})));
     assert_eq!(kind(&outcome), ErrorKind::Usage);
     let outcome = stage.engine().run(granted(Invocation::new("x"), &["read", "write"]).for_model());
     assert_eq!(kind(&outcome), ErrorKind::Denied, "it did not ask to wait");
