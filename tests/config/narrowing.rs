@@ -51,6 +51,8 @@ fn rows() -> Vec<Row> {
         row("trust.remembered", "trust.remembered = false", Some("false"), &["true"]),
         row("trust.locked", "", Some("true"), &["false"]),
         row("trust.locked", "trust.locked = true", Some("true"), &["false"]),
+        row("autonomy", "", Some("0"), &[]),
+        row("autonomy", "autonomy = 70", Some("60"), &["71", "100", "101", "'high'"]),
         row("max_runs", "", Some("3"), &[]),
         row("max_runs", "max_runs = 3", Some("2"), &["4"]),
         row("skills.x.enabled", "", Some("false"), &["true"]),

@@ -109,6 +109,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn what_a_gate_refuses_has_not_begun_whoever_calls() {
+    // CU-T08
     for (contract, autonomy, refuses, ends, words) in [
         ("", 100, "authorizer", ErrorKind::Denied, "was not authorized: not on a Sunday"),
         ("", 100, "panic", ErrorKind::Denied, "was not authorized"),
