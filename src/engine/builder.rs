@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::audit::{AuditClient, AuditLog, AuditSink, AuditWriter, BrokenSink};
 use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::callee_resolver::CalleeResolver;
@@ -78,6 +79,9 @@ pub struct EngineBuilder {
     packages: Option<PackageStore>,
     services: Option<RuntimeServices>,
     configuration: Option<Configuration>,
+    audit: Option<AuditWriter>,
+    requires_audit: bool,
+    audit_client: Option<AuditClient>,
 }
 
 impl Engine {
@@ -116,6 +120,9 @@ impl EngineBuilder {
             packages: None,
             services: None,
             configuration: None,
+            audit: None,
+            requires_audit: false,
+            audit_client: None,
         }
     }
 
@@ -367,6 +374,26 @@ impl EngineBuilder {
         self
     }
 
+    /// Where runs, questions to approvers, refusals, secrets that runs read and changes of the trust store are recorded. Default: nowhere,
+    /// unless the [configuration](EngineBuilder::configuration) switches the audit log on; then in that of the user.
+    pub fn audit(mut self, sink: impl AuditSink + 'static) -> Self {
+        self.audit = Some(AuditWriter::new(sink));
+        self
+    }
+
+    /// Whether nothing may happen that is not recorded: a run whose first record cannot be written is refused (`unavailable`) before
+    /// anything of it has run. Default: no, so the run goes on with a warning in its log. The configuration may require it, too.
+    pub fn require_audit(mut self, yes: bool) -> Self {
+        self.requires_audit = yes;
+        self
+    }
+
+    /// What is recorded as the client of runs whose invocation does not [name one](AuditClient). Default: the library.
+    pub fn audit_client(mut self, client: AuditClient) -> Self {
+        self.audit_client = Some(client);
+        self
+    }
+
     /// The same as [`EngineBuilder::build`], on a thread of its own: discovery reads the disk.
     pub fn build_async(self) -> EngineFuture<Engine> {
         EngineFuture::new(CancelToken::new(), move || self.build())
@@ -409,11 +436,18 @@ impl EngineBuilder {
         if let Some(store) = &self.trust {
             store.require_outside(&paths)?;
         }
+        let audit =
+            audit_writer((self.audit, self.requires_audit), self.audit_client, self.configuration.as_ref());
+        let trust = match (self.trust, &audit) {
+            (Some(store), Some(audit)) => Some(store.with_audit(audit.clone())),
+            (store, _) => store,
+        };
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
             let approval_memory = Arc::new(ApprovalMemory::new(
-                self.trust.clone(),
+                trust.clone(),
                 Arc::new(EngineSkillProvider::new(parts.clone())),
+                audit.clone(),
             ));
             let providers = approval_memory.for_providers(providers);
             EngineInner {
@@ -441,7 +475,8 @@ impl EngineBuilder {
                 max_threads: self.max_threads,
                 run_queue: self.max_runs.map(RunQueue::new),
                 _temp_dir_lease: temp_places,
-                trust: self.trust,
+                trust,
+                audit,
                 state: self.state,
                 packages: self.packages,
                 lock_files: LockFileCache::default(),
@@ -454,6 +489,26 @@ impl EngineBuilder {
             }
         })))
     }
+}
+
+/// Where records go: to the sink of the program, or to the log of the user if the configuration says so.
+fn audit_writer(
+    (writer, is_required): (Option<AuditWriter>, bool),
+    client: Option<AuditClient>,
+    configuration: Option<&Configuration>,
+) -> Option<AuditWriter> {
+    let is_configured = configuration.is_some_and(Configuration::audits);
+    let user_log = || match AuditLog::user() {
+        Ok(log) => AuditWriter::new(log),
+        // Each run says so.
+        Err(error) => AuditWriter::new(BrokenSink(error)),
+    };
+    let writer = writer.or_else(|| (is_configured || is_required).then(user_log))?;
+    let writer = writer.required(is_required || configuration.is_some_and(Configuration::requires_audit));
+    Some(match client {
+        Some(client) => writer.client(client),
+        None => writer,
+    })
 }
 
 /// Wraps the tools so that each is called only with arguments that match its schema.

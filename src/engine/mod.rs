@@ -49,6 +49,7 @@
 
 mod activation;
 mod approval_memory;
+mod audit;
 mod availability;
 mod builder;
 mod callee_resolver;
@@ -102,6 +103,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::audit::AuditWriter;
 use crate::config::ResolvedConfiguration;
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
@@ -185,6 +187,7 @@ struct EngineInner {
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
+    audit: Option<AuditWriter>,
     lock_files: crate::trust::LockFileCache,
     state: Option<StateStore>,
     packages: Option<PackageStore>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome, worker};
+use crate::engine::audit::RunAudit;
 use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
@@ -37,6 +38,8 @@ pub(super) struct RunTrace<'a> {
     pub(super) id: RunId,
     pub(super) span: &'a tracing::Span,
     pub(super) events: Option<Arc<RunEvents>>,
+    /// What is recorded about it, in engines with an audit log.
+    pub(super) audit: Option<&'a RunAudit>,
 }
 
 /// A run whose script was selected.
@@ -52,6 +55,7 @@ pub(super) struct ScriptRun<'a> {
     /// Including limits that its runtime does not enforce.
     pub(super) given_limits: Limits,
     pub(super) token: CancelToken,
+    pub(super) audit: Option<&'a RunAudit>,
 }
 
 /// A run that can start.
@@ -82,6 +86,9 @@ impl ScriptRun<'_> {
                 let slot = source.and_then(|source| self.result_slot(&source, &input, &context));
                 let result =
                     self.execute(&*executor, &context, input, invocation, &not_applied, slot.as_ref());
+                if let Some(audit) = self.audit {
+                    audit.redact_input(&context);
+                }
                 self.outcome(result, &context, &limits, slot)
             }
             Err(error) => not_run(self.skill, &limits, error),
@@ -198,12 +205,16 @@ impl ScriptRun<'_> {
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
+        if let Some(audit) = self.audit {
+            audit.start((context, &input), invocation, self.digest, has_agreed)?;
+        }
         let shown = (has_agreed && context.call_recorder().is_some())
             .then(|| context.redaction().value(input.value.clone().unwrap_or_default()).into_inner());
         if let Some((value, age)) = slot.and_then(ResultSlot::get) {
             let age = age.as_secs();
             context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
             self.record_access(context, shown);
+            self.audit.into_iter().for_each(RunAudit::set_cached);
             return Ok(SkillOutput::from(value));
         }
         let before = if may_change { self.list_files() } else { None };

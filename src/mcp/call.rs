@@ -50,6 +50,8 @@ pub(super) struct CallServices {
     pub(super) elicitor: Option<Elicitor>,
     /// Whose journal a plan keeps while it runs; `None` if it keeps none.
     pub(super) journal_owner: Option<String>,
+    /// The name by which its client calls itself.
+    pub(super) client: Option<String>,
     /// The answer to its request, which holds the space of the arguments as long as the run.
     pub(super) answer: Option<Arc<Answer>>,
 }
@@ -142,6 +144,7 @@ impl Calls {
             approver: services.approver,
             sampling: services.sampling,
             owner: RunOwner(caller.number),
+            client: services.client.unwrap_or_default(),
         };
         let invocation = run.invocation()?;
         let place = tokio::select! {

@@ -83,6 +83,7 @@ impl Handler {
             sampling,
             elicitor: form_elicitor,
             journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
+            client: client_name(&context),
             answer: answer_of(&context).cloned(),
         };
         let into_result = self.result_maker(tool, needs_objects);
@@ -206,6 +207,7 @@ impl Handler {
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
             journal_owner: self.caller().identity.clone(),
+            client: client_name(context),
             answer: answer_of(context).cloned(),
         };
         let run = task_call::start((calls, self.caller()), task, tool.clone(), arguments, services);
@@ -264,6 +266,11 @@ impl Handler {
         let client = context.client_info().map(|client| client.name).unwrap_or_default();
         format!("{} {client}", self.caller().number)
     }
+}
+
+/// The name by which the client of a request calls itself.
+pub(super) fn client_name(context: &RequestContext<RoleServer>) -> Option<String> {
+    context.client_info().map(|client| client.name)
 }
 
 fn eliciting_approver(elicitor: Elicitor, memory: AnswerMemory) -> Arc<dyn Approver> {

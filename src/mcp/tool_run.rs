@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
+use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome};
 use metier_core::error::{Hint, Result, SkillError};
 use metier_core::executor::RunOwner;
@@ -28,6 +29,8 @@ pub(super) struct ToolRun<'a> {
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     pub(super) owner: RunOwner,
+    /// The name by which the client calls itself.
+    pub(super) client: String,
 }
 
 /// Passes on what a run reports about its progress.
@@ -49,6 +52,7 @@ impl ToolRun<'_> {
             .invocation(address, self.arguments.clone())?
             .for_model()
             .extension(self.owner)
+            .extension(AuditClient::new(AuditFace::Mcp).named(&self.client))
             .cancel(self.token.clone())
             .tool_filter(self.options.tool_filter.clone());
         for permission in &self.options.grants {

@@ -39,6 +39,7 @@ use serde_json::{Map, Value};
 
 use self::change_decisions::ChangeDecisions;
 use self::sample_stream::SampleStream;
+use super::access_listener::SecretOrigin;
 use super::call_access::{CallAccess, CallRecorder};
 use super::extensions::Extensions;
 use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
@@ -457,6 +458,13 @@ pub trait SecretProvider: Send + Sync {
     fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
         let _ = (ctx, name);
         None
+    }
+
+    /// Where the secret of this name comes from, for a record of who read what. The value is not read.
+    #[doc(hidden)]
+    fn origin(&self, ctx: &SkillContext, name: &str) -> SecretOrigin {
+        let _ = (ctx, name);
+        SecretOrigin::Provider
     }
 }
 

@@ -1,5 +1,6 @@
 //! The host API: the functions that a script may call on `ctx`, and the files, providers and network they use.
 
+mod access_listener;
 mod address_password;
 mod address_space;
 mod args;
@@ -54,6 +55,7 @@ mod value_size;
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub mod visibility_lock;
 
+pub use self::access_listener::{AccessListener, RunListener, SecretOrigin};
 pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
     AsyncSecretProvider, AsyncToolProvider,
