@@ -239,7 +239,7 @@ mod tests {
         let flipped_in = |range: std::ops::Range<usize>| {
             let mut text = whole.clone();
             for at in range {
-                let line = whole[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+                let line = whole[..at].split(|byte| *byte == b'\n').count() as u64;
                 for bit in 0..8 {
                     text[at] ^= 1 << bit;
                     let problem = verified(&text, None).problem;

@@ -15,6 +15,8 @@ use super::sink::AuditSink;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{FileId, file_id, metier_dirs};
 
+/// The largest record, in bytes of JSON.
+const MAX_RECORD: usize = 512 << 10;
 /// How much of a torn line the record about it repeats, in bytes.
 const MAX_FRAGMENT: usize = 2_000;
 /// How much is read at a time in search of the last line.
@@ -111,9 +113,7 @@ impl AuditLog {
         if LogFolder::open(&self.0.folder)?.is_none_or(|folder| !folder.has(CURRENT_FILE)) {
             return Ok(None);
         }
-        let log = self.open(&mut opened)?;
-        let lock = HeldLock::acquire(&log.lock)?;
-        log.catch_up()?;
+        let (lock, log) = self.lock(&mut opened)?;
         if log.end == 0 {
             return Ok(None);
         }
@@ -133,35 +133,45 @@ impl AuditLog {
         Ok(Some(name))
     }
 
-    /// The open log, as long as its file is at its path.
-    fn open<'a>(&self, opened: &'a mut Option<OpenLog>) -> Result<&'a mut OpenLog> {
+    /// The open log, locked against other writers, with what they have written.
+    fn lock<'a>(&self, opened: &'a mut Option<OpenLog>) -> Result<(HeldLock, &'a mut OpenLog)> {
+        /// Another process may rotate the file while this one opens it.
+        const MAX_TRIES: usize = 10;
         let path = self.0.folder.join(CURRENT_FILE);
-        let is_current = |log: &OpenLog| path.symlink_metadata().is_ok_and(|found| file_id(&found) == log.id);
-        if !opened.as_ref().is_some_and(is_current) {
-            *opened = Some(OpenLog::open(&self.0.folder)?);
+        let is_current =
+            |log: &&mut OpenLog| path.symlink_metadata().is_ok_and(|found| file_id(&found) == log.id);
+        let mut lock = None;
+        for _ in 0..MAX_TRIES {
+            let log = match opened.as_mut().filter(is_current) {
+                Some(log) => log,
+                None => opened.insert(OpenLog::open(&self.0.folder)?),
+            };
+            lock = Some(HeldLock::acquire(&log.lock)?);
+            if is_current(&log) {
+                break;
+            }
+            lock = None;
         }
-        opened.as_mut().ok_or_else(|| SkillError::new(ErrorKind::Unavailable, "the audit log is not open"))
+        let (Some(lock), Some(log)) = (lock, opened.as_mut()) else {
+            let sentence = "the file of the audit log is replaced all the time";
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence));
+        };
+        log.catch_up()?;
+        Ok((lock, log))
     }
 }
 
 impl AuditSink for AuditLog {
     fn write(&self, record: &AuditRecord) -> Result<()> {
-        /// A file that another process rotates while this one opens it.
-        const MAX_TRIES: usize = 10;
         let object = to_object(record)?;
-        let mut opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..MAX_TRIES {
-            let log = self.open(&mut opened)?;
-            let lock = HeldLock::acquire(&log.lock)?;
-            let path = self.0.folder.join(CURRENT_FILE);
-            if path.symlink_metadata().is_ok_and(|found| file_id(&found) == log.id) {
-                log.catch_up()?;
-                return log.append(object);
-            }
-            drop(lock);
-            *opened = None;
+        if object.len() > MAX_RECORD {
+            let sentence =
+                format!("a record of the audit log has {} bytes, more than {MAX_RECORD}", object.len());
+            return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("record less at a time"));
         }
-        Err(SkillError::new(ErrorKind::Unavailable, "the file of the audit log changes all the time"))
+        let mut opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_lock, log) = self.lock(&mut opened)?;
+        log.append(object)
     }
 }
 
@@ -203,6 +213,7 @@ impl OpenLog {
         // It is written over the torn line, whose rest would be marked again if this were torn, too.
         self.append(serde_json::to_vec(&object).map_err(|error| failed(error.into()))?)?;
         if self.end < size {
+            self.size = None;
             self.file.set_len(self.end).map_err(failed)?;
             self.size = Some(self.end);
         }

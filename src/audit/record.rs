@@ -227,7 +227,7 @@ impl AuditClient {
     }
 
     /// The same with this name, of which 200 characters count.
-    pub fn named(self, name: &str) -> Self {
+    pub fn with_name(self, name: &str) -> Self {
         const MAX_CHARS: usize = 200;
         let client = (!name.is_empty()).then(|| name.chars().take(MAX_CHARS).collect());
         Self { client, ..self }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_record_is_short_json_with_milliseconds() {
-        let who = AuditWho::new(AuditActor::Model, AuditClient::new(AuditFace::Mcp).named("editor"));
+        let who = AuditWho::new(AuditActor::Model, AuditClient::new(AuditFace::Mcp).with_name("editor"));
         let mut record = AuditRecord::new(AuditKind::RunEnded, who);
         record.time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_508_999_007);
         record.outcome = Some("ok".into());

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
-use crate::audit::{AuditClient, AuditLog, AuditSink, AuditWriter, BrokenSink};
+use crate::audit::{AuditClient, AuditSink, AuditWriter};
 use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
+use crate::engine::audit::AuditOptions;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
 use crate::engine::result_cache::ResultCache;
@@ -79,9 +80,7 @@ pub struct EngineBuilder {
     packages: Option<PackageStore>,
     services: Option<RuntimeServices>,
     configuration: Option<Configuration>,
-    audit: Option<AuditWriter>,
-    requires_audit: bool,
-    audit_client: Option<AuditClient>,
+    audit: AuditOptions,
 }
 
 impl Engine {
@@ -120,9 +119,7 @@ impl EngineBuilder {
             packages: None,
             services: None,
             configuration: None,
-            audit: None,
-            requires_audit: false,
-            audit_client: None,
+            audit: AuditOptions::default(),
         }
     }
 
@@ -377,20 +374,20 @@ impl EngineBuilder {
     /// Where runs, questions to approvers, refusals, secrets that runs read and changes of the trust store are recorded. Default: nowhere,
     /// unless the [configuration](EngineBuilder::configuration) switches the audit log on; then in that of the user.
     pub fn audit(mut self, sink: impl AuditSink + 'static) -> Self {
-        self.audit = Some(AuditWriter::new(sink));
+        self.audit.writer = Some(AuditWriter::new(sink));
         self
     }
 
     /// Whether nothing may happen that is not recorded: a run whose first record cannot be written is refused (`unavailable`) before
     /// anything of it has run. Default: no, so the run goes on with a warning in its log. The configuration may require it, too.
     pub fn require_audit(mut self, yes: bool) -> Self {
-        self.requires_audit = yes;
+        self.audit.is_required = yes;
         self
     }
 
     /// What is recorded as the client of runs whose invocation does not [name one](AuditClient). Default: the library.
     pub fn audit_client(mut self, client: AuditClient) -> Self {
-        self.audit_client = Some(client);
+        self.audit.client = Some(client);
         self
     }
 
@@ -436,8 +433,7 @@ impl EngineBuilder {
         if let Some(store) = &self.trust {
             store.require_outside(&paths)?;
         }
-        let audit =
-            audit_writer((self.audit, self.requires_audit), self.audit_client, self.configuration.as_ref());
+        let audit = self.audit.into_writer(self.configuration.as_ref());
         let trust = match (self.trust, &audit) {
             (Some(store), Some(audit)) => Some(store.with_audit(audit.clone())),
             (store, _) => store,
@@ -489,26 +485,6 @@ impl EngineBuilder {
             }
         })))
     }
-}
-
-/// Where records go: to the sink of the program, or to the log of the user if the configuration says so.
-fn audit_writer(
-    (writer, is_required): (Option<AuditWriter>, bool),
-    client: Option<AuditClient>,
-    configuration: Option<&Configuration>,
-) -> Option<AuditWriter> {
-    let is_configured = configuration.is_some_and(Configuration::audits);
-    let user_log = || match AuditLog::user() {
-        Ok(log) => AuditWriter::new(log),
-        // Each run says so.
-        Err(error) => AuditWriter::new(BrokenSink(error)),
-    };
-    let writer = writer.or_else(|| (is_configured || is_required).then(user_log))?;
-    let writer = writer.required(is_required || configuration.is_some_and(Configuration::requires_audit));
-    Some(match client {
-        Some(client) => writer.client(client),
-        None => writer,
-    })
 }
 
 /// Wraps the tools so that each is called only with arguments that match its schema.

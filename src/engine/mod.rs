@@ -74,6 +74,7 @@ mod process_folders;
 mod project_folders;
 mod requested_permissions;
 mod result_cache;
+mod run_audit;
 mod run_context;
 mod run_future;
 mod run_permissions;

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{EngineInner, Invocation, Outcome};
-use crate::engine::audit::{RunAudit, run_listener};
+use crate::engine::audit::run_listener;
+use crate::engine::run_audit::RunAudit;
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;

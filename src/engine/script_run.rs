@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation, Outcome, worker};
-use crate::engine::audit::RunAudit;
 use crate::engine::confirmation::{ask_before_run, called_tool};
 use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
+use crate::engine::run_audit::RunAudit;
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;

@@ -52,7 +52,7 @@ impl ToolRun<'_> {
             .invocation(address, self.arguments.clone())?
             .for_model()
             .extension(self.owner)
-            .extension(AuditClient::new(AuditFace::Mcp).named(&self.client))
+            .extension(AuditClient::new(AuditFace::Mcp).with_name(&self.client))
             .cancel(self.token.clone())
             .tool_filter(self.options.tool_filter.clone());
         for permission in &self.options.grants {

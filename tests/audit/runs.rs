@@ -73,7 +73,8 @@ fn a_run_has_a_record_before_it_starts_and_one_when_it_has_ended() {
     let records = Records::default();
     let engine = audited(&project, &records).build().unwrap();
     let invocation = Invocation::new("x").input(json!({"a": 1})).args(["b"]);
-    let invocation = invocation.extension(AuditClient::new(AuditFace::Library).named("editor")).for_model();
+    let invocation =
+        invocation.extension(AuditClient::new(AuditFace::Library).with_name("editor")).for_model();
     assert_eq!(value(engine.run(granted(invocation, &["write:out"]))), "done");
     assert_eq!(records.kinds(), [RunStarted, RunEnded]);
     let [started, ended] = &records.take()[..] else { unreachable!() };

@@ -1,9 +1,9 @@
 //! Who is notified of the secrets that a run reads and of the calls that it is refused.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::context::SkillContext;
+use super::secret_origin::SecretOrigin;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Is notified of what a run reads and is refused. An engine attaches it to a run, and the skills that the run calls have it too.
@@ -18,27 +18,6 @@ pub trait AccessListener: Send + Sync {
 /// The listener of a run, among its extensions.
 #[derive(Clone)]
 pub struct RunListener(pub Arc<dyn AccessListener>);
-
-/// Where a secret comes from. As text it names the place and nothing of the value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretOrigin {
-    /// The provider of the program.
-    Provider,
-    /// The variable that the skill declares for it.
-    DeclaredVariable,
-    /// What the configuration names: a variable, a file or a program.
-    Configuration(String),
-}
-
-impl fmt::Display for SecretOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Provider => f.write_str("provider"),
-            Self::DeclaredVariable => f.write_str("declared variable"),
-            Self::Configuration(place) => f.write_str(place),
-        }
-    }
-}
 
 impl SkillContext {
     /// Notifies the listener of the run, if it has one, that a secret is read.

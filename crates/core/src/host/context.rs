@@ -39,7 +39,6 @@ use serde_json::{Map, Value};
 
 use self::change_decisions::ChangeDecisions;
 use self::sample_stream::SampleStream;
-use super::access_listener::SecretOrigin;
 use super::call_access::{CallAccess, CallRecorder};
 use super::extensions::Extensions;
 use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
@@ -48,6 +47,7 @@ use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
 use super::run_id::RunId;
+use super::secret_origin::SecretOrigin;
 use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::RunLog;
