@@ -31,7 +31,8 @@ pub struct AuditRecord {
     /// The qualified name of the skill; what the caller wrote if no skill was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
-    /// The digest of its files, if the engine has computed it.
+    /// The digest of its files and of those of the skills that it calls; of a skill that another one calls that of its own files. `None`
+    /// for a run that was refused before they were read, and for a command without a skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The tool of the skill that is called.

@@ -206,7 +206,8 @@ impl ScriptRun<'_> {
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
         if let Some(audit) = self.audit {
-            audit.start((context, &input), invocation, self.digest, has_agreed)?;
+            let now = || self.engine.current_digest((self.set, self.skill), context).ok();
+            audit.start((context, &input), invocation, self.digest.or_else(now), has_agreed)?;
         }
         let shown = (has_agreed && context.call_recorder().is_some())
             .then(|| context.redaction().value(input.value.clone().unwrap_or_default()).into_inner());

@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use crate::cli::{Answer, Project, write};
+#[cfg(all(target_os = "linux", feature = "sandboxed"))]
+use crate::not_run::not_run;
 
 impl Project {
     fn audited(self, text: &str) -> Self {
@@ -164,4 +166,37 @@ fn no_script_reads_the_log() {
     let project = tool("x", "read", script).file("metier/audit/audit.jsonl", "{}");
     let answer = project.metier(&["run", "x", "--json"]).json();
     assert_eq!(answer["value"][0], false, "{answer}");
+}
+
+#[cfg(all(target_os = "linux", feature = "sandboxed"))]
+#[test]
+fn a_process_has_lines_for_its_secrets_the_hosts_it_was_refused_and_what_it_took() {
+    let script = "import os, socket, sys\n\
+                  assert os.environ['TOKEN'] == sys.argv[1]\n\
+                  try: socket.create_connection(('elsewhere.example.com', 443), 2)\n\
+                  except OSError: pass\n\
+                  print(os.environ['TOKEN'])\n";
+    let folder = ".metier/skills/x";
+    let text = "---\nname: x\ndescription: d\nallowed-tools: secret:TOKEN net:api.example.com\n---\n";
+    let project = Project::new().file(&format!("{folder}/SKILL.md"), text);
+    let project = project.file(&format!("{folder}/scripts/main.py"), script);
+    let project = project.audited("[audit]\nenabled = true\n");
+    let args =
+        ["run", "x", "--secret", "TOKEN", "--allow", "net:api.example.com", "--", "correct-horse-battery"];
+    let answer: Answer =
+        project.command(&args).env("TOKEN", "correct-horse-battery").output().unwrap().into();
+    if answer.stderr.contains("namespaces") || answer.stderr.contains("python3") {
+        return not_run("a process that is refused a host", &answer.stderr);
+    }
+    succeeds(&answer);
+    let records = project.records(&[]);
+    let kinds: Vec<&str> = records.iter().map(|record| record["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["run_started", "secret_read", "access_refused", "run_ended"], "{records:?}");
+    assert_eq!(records[1]["secret"]["name"], "TOKEN");
+    assert!(records[2]["target"].as_str().unwrap().starts_with("elsewhere.example.com"), "{records:?}");
+    assert!(records[2]["permissions"][0].as_str().unwrap().starts_with("net:elsewhere"), "{records:?}");
+    assert!(records[3]["resources"]["memory_bytes"].as_u64().unwrap() > 0, "{records:?}");
+    assert_eq!(records[3]["args"][0], "[secret:TOKEN]");
+    let text = std::fs::read_to_string(project.audit_file()).unwrap();
+    assert!(!text.contains("horse"), "{text}");
 }

@@ -5,6 +5,9 @@
 #[path = "../support/cli.rs"]
 mod cli;
 mod commands;
+#[cfg(all(target_os = "linux", feature = "sandboxed"))]
+#[path = "../support/not_run.rs"]
+mod not_run;
 #[path = "../engine/project.rs"]
 #[allow(dead_code, clippy::duplicate_mod, reason = "not every suite needs everything")]
 mod project;

@@ -85,6 +85,7 @@ fn a_run_has_a_record_before_it_starts_and_one_when_it_has_ended() {
     assert_eq!(started.skill.as_deref(), Some("project/.metier:x@0.0.0"));
     assert_eq!((started.input.clone(), &started.args[..]), (Some(json!({"a": 1})), &["b".to_owned()][..]));
     assert_eq!(started.script.as_deref(), Some("scripts/main.lua"));
+    assert!(started.digest.as_ref().is_some_and(|digest| digest.starts_with("sha256:")), "{started:?}");
     assert_eq!(started.gate.as_deref(), Some("granted"));
     assert_eq!(started.grants.len(), 1);
     assert!(started.permissions.contains(&"write:out".to_owned()), "{started:?}");
