@@ -54,6 +54,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod alloc_counter;
+pub mod audit;
 pub mod cases;
 pub mod config;
 pub mod engine;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("runtimes", &[]),
     ("registry", &[]),
-    ("trust", &["registry"]),
+    ("audit", &[]),
+    ("trust", &["registry", "audit"]),
     ("config", &["registry"]),
-    ("engine", &["registry", "trust", "config", "runtimes"]),
-    ("mcp", &["registry", "config", "engine"]),
+    ("engine", &["registry", "audit", "trust", "config", "runtimes"]),
+    ("mcp", &["registry", "audit", "config", "engine"]),
     ("cases", &["registry", "config", "engine"]),
 ];
 

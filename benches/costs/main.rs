@@ -1,5 +1,6 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
+mod audit;
 mod cold;
 mod configuration;
 mod contract;
@@ -64,6 +65,7 @@ fn main() {
     registry::listing(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
+    audit::lines(&mut criterion);
     configuration::load(&mut criterion);
     mcp::calls(&mut criterion);
     cold::start(&mut criterion);

@@ -200,6 +200,18 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "trust_run/command_without",
         AddedMicros(200.0, 1),
     ),
+    (
+        "a line of the audit log / writing the same bytes",
+        "audit/line",
+        "audit/plain_write",
+        AddedMicros(30.0, 1),
+    ),
+    (
+        "run of a Lua skill that the audit log records, by two lines / without the log",
+        "audit/run_with",
+        "audit/run_without",
+        AddedMicros(30.0, 2),
+    ),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
     (
         "three lines of Python, whole `metier run` / the interpreter alone",

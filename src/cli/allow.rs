@@ -52,7 +52,7 @@ impl Args {
 const RECORDED_BY: &str = "metier allow";
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let store = TrustStore::user()?;
+    let store = session.trust_store()?;
     if args.list {
         return list(&store, session);
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use metier::audit::AuditLog;
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::mcp::{McpNotice, McpOptions, McpServer};
 use metier::policy::{CancelToken, Permission, SandboxMode};
@@ -93,6 +94,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let mut builder = session.builder(configuration)?;
     if let Some(folder) = &args.skills {
         builder = builder.roots(roots_in(folder)?);
+    }
+    if args.http.address().is_some() {
+        builder = builder.audit(AuditLog::user()?);
     }
     let engine = builder
         .compile_in_process(is_unsandboxed)

@@ -4,6 +4,7 @@ mod activate;
 mod allow;
 mod api;
 mod apparmor;
+mod audit;
 mod autonomy;
 mod catalog;
 mod completions;
@@ -127,6 +128,8 @@ enum Command {
     Trust(trust::Args),
     /// Grant a skill permissions for later runs
     Allow(allow::Args),
+    /// Show the audit log, check it, and close its file
+    Audit(audit::Args),
     /// List the calls that wait for a person, and decide about them
     Pending(pending::Args),
     /// Prepare the packages that a skill's scripts need, from your registries
@@ -230,7 +233,7 @@ impl Command {
     /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
     fn widens_nothing(&self) -> bool {
         match self {
-            Self::List | Self::Show(_) | Self::State(_) => true,
+            Self::List | Self::Show(_) | Self::State(_) | Self::Audit(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
             _ => false,
@@ -249,6 +252,7 @@ impl Command {
             Self::Prepare(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
             Self::List
+            | Self::Audit(_)
             | Self::Trust(_)
             | Self::Validate(_)
             | Self::Api(_)
@@ -304,6 +308,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Trust(args) => trust::run(&args, session),
         Command::Allow(args) => allow::run(&args, session),
         Command::State(args) => state::run(&args, session),
+        Command::Audit(args) => audit::run(&args, session),
         Command::Prepare(args) => prepare::run(&args, session),
         Command::Catalog(args) => catalog::run(&args, session),
         Command::Mcp(args) => mcp::run(&args, session),

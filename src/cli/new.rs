@@ -11,7 +11,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::RuntimeId;
 use metier::registry::{Root, Roots, Scope};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
-use metier::trust::{ProjectIdentity, TrustStore};
+use metier::trust::ProjectIdentity;
 use metier_core::suggestion::{closest, did_you_mean};
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
     self::skill_folder::create(&base, &parent, &args.name, &files)
         .map_err(|error| creation_error(&path, error))?;
-    trust_own_work(&path);
+    trust_own_work(&path, session);
     session.exit_watchdog().start_loading_timeout();
     let unavailable = unavailable_reason(&path, session);
     session.exit_watchdog().finish();
@@ -162,9 +162,9 @@ fn drop_in_name(args: &Args) -> Option<(&str, &str)> {
 }
 
 /// What a person makes is trusted, with all that comes into its folder later.
-fn trust_own_work(folder: &Path) {
-    if let Err(error) = TrustStore::user().and_then(|store| store.trust_folder(ProjectIdentity::new(folder)?))
-    {
+fn trust_own_work(folder: &Path, session: &Session) {
+    let trusted = session.trust_store().and_then(|store| store.trust_folder(ProjectIdentity::new(folder)?));
+    if let Err(error) = trusted {
         output::print_error_as_warning(&error, "the skill was created, and is not trusted");
     }
 }

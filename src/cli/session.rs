@@ -7,6 +7,7 @@ use super::exit_watchdog::ExitWatchdog;
 use super::global_args::GlobalArgs;
 use super::terminal::escape_line;
 use super::{output, prompt};
+use metier::audit::{AuditClient, AuditFace, AuditLog, AuditWriter};
 use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
@@ -132,6 +133,7 @@ impl Session {
             .state(state_store())
             .packages(package_store())
             .pending(pending_store())
+            .audit_client(cli_client())
             .build()
     }
 
@@ -139,7 +141,17 @@ impl Session {
     pub fn builder(&self, configuration: Configuration) -> Result<EngineBuilder> {
         let builder = Engine::builder(self.project_for_scripts()?);
         let builder = builder.configuration(configuration).trust(trust_store()).state(state_store());
-        Ok(builder.packages(package_store()).pending(pending_store()))
+        Ok(builder.packages(package_store()).pending(pending_store()).audit_client(cli_client()))
+    }
+
+    /// The user's trust store, for commands that change it; they are recorded if the configuration says so.
+    pub fn trust_store(&self) -> Result<TrustStore> {
+        let store = TrustStore::user()?;
+        if !self.configuration().audits() {
+            return Ok(store);
+        }
+        let writer = AuditWriter::new(AuditLog::user()?).client(cli_client());
+        Ok(store.with_audit(writer.required(self.configuration().requires_audit())))
     }
 
     /// Where skills are looked for.
@@ -192,6 +204,11 @@ fn pending_store() -> PendingStore {
 pub(super) fn package_store() -> PackageStore {
     // No folder can be there, so nothing is found in this one, and preparing says why.
     PackageStore::user().unwrap_or_else(|_| PackageStore::new("/dev/null/packages"))
+}
+
+/// By what the audit log knows a command.
+fn cli_client() -> AuditClient {
+    AuditClient::new(AuditFace::Cli)
 }
 
 fn check_folder(folder: &Path) -> Result<()> {

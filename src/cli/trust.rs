@@ -51,7 +51,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let store = TrustStore::user()?;
+    let store = session.trust_store()?;
     if args.list {
         return list(&store, session);
     }

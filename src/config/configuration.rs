@@ -164,6 +164,16 @@ impl Configuration {
         self.flag("trust.locked")
     }
 
+    /// Whether the engine writes the audit log of the user.
+    pub fn audits(&self) -> bool {
+        self.flag("audit.enabled") || self.requires_audit()
+    }
+
+    /// Whether nothing runs that the audit log does not record.
+    pub fn requires_audit(&self) -> bool {
+        self.flag("audit.required")
+    }
+
     fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(|setting| setting.value.as_flag()).unwrap_or_default()
     }

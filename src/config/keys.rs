@@ -168,6 +168,20 @@ pub const KEYS: &[Key] = {
         )
         .default("false"),
         key(
+            "audit.enabled",
+            Flag,
+            Only(true),
+            "Whether runs, questions and grants are recorded in the audit log",
+        )
+        .default("false"),
+        key(
+            "audit.required",
+            Flag,
+            Only(true),
+            "Whether nothing runs that cannot be recorded; this also switches the audit log on",
+        )
+        .default("false"),
+        key(
             "max_runs",
             Count,
             Lower,

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::secret_source::SecretSource;
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{ConfigProvider, Providers, SecretProvider, SkillContext, WithheldValues};
+use metier_core::host::{
+    ConfigProvider, Providers, SecretOrigin, SecretProvider, SkillContext, WithheldValues,
+};
 
 /// The providers, with the settings and the secrets of the configuration where they have none of a name.
 pub(crate) fn with_configuration(
@@ -60,6 +62,17 @@ impl SecretProvider for ConfiguredSecrets {
                 .with_help(format!("set the secret {name}"))
                 .with_hint(Hint::Secret(name.to_owned()))
         })
+    }
+
+    fn origin(&self, ctx: &SkillContext, name: &str) -> SecretOrigin {
+        let nearer = self.nearer.as_ref().filter(|nearer| nearer.has(ctx, name) != Some(false));
+        let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
+        match (nearer, configured) {
+            (Some(nearer), _) => nearer.origin(ctx, name),
+            (None, _) if ctx.secret_from_environment(name).is_some() => SecretOrigin::DeclaredVariable,
+            (None, Some(source)) => SecretOrigin::Configuration(source.place()),
+            (None, None) => SecretOrigin::Provider,
+        }
     }
 
     fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {

@@ -61,6 +61,15 @@ impl SecretSource {
         }
     }
 
+    /// The place that it is read from, without arguments of the program, which may be secret.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Variable(name) => format!("variable {name}"),
+            Self::File(path) => format!("file {}", path.display()),
+            Self::Command(words) => format!("program {}", words.first().map_or("", String::as_str)),
+        }
+    }
+
     /// Whether there is something to read; `None` where only reading it would tell.
     pub(super) fn exists(&self) -> Option<bool> {
         match self {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::audit::AuditWriter;
+use crate::engine::audit::record_question;
 use crate::trust::{ProjectIdentity, TrustStore};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::ForModel;
@@ -18,6 +20,7 @@ pub(super) struct ApprovalMemory {
     trust: Option<TrustStore>,
     /// The skills of the engine, which know their digests where the provider of a run does not.
     skills: Arc<dyn SkillProvider>,
+    audit: Option<AuditWriter>,
     /// The oldest first.
     approvals: Mutex<VecDeque<SessionApproval>>,
 }
@@ -55,8 +58,12 @@ const RECORDED_BY: &str = "approval";
 
 impl ApprovalMemory {
     /// Nothing remembered yet; what is approved for good is recorded in the store.
-    pub(super) fn new(trust: Option<TrustStore>, skills: Arc<dyn SkillProvider>) -> Self {
-        Self { trust, skills, approvals: Mutex::default() }
+    pub(super) fn new(
+        trust: Option<TrustStore>,
+        skills: Arc<dyn SkillProvider>,
+        audit: Option<AuditWriter>,
+    ) -> Self {
+        Self { trust, skills, audit, approvals: Mutex::default() }
     }
 
     /// These providers with an approver whose answers are remembered here.
@@ -210,9 +217,13 @@ impl Approver for RememberingApprover {
         let mut request = request.clone();
         request.digest = asker.digest();
         request.need = need;
-        let approval = self.approver.approve(ctx, &request)?;
         // Nobody waits for a later answer any more.
-        if approval == Approval::No || started.elapsed() >= limit || ctx.cancel().is_cancelled() {
+        let is_late = || started.elapsed() >= limit || ctx.cancel().is_cancelled();
+        let approval = record_question(memory.audit.as_ref(), ctx, &request, || {
+            let approval = self.approver.approve(ctx, &request)?;
+            Ok(if is_late() { Approval::No } else { approval })
+        })?;
+        if approval == Approval::No {
             return Ok(Approval::No);
         }
         if let Some(skill) = asker.changed_skill(&Asker::of_run(ctx, &*memory.skills, &self.approver)) {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
+use crate::audit::{AuditClient, AuditSink, AuditWriter};
 use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
+use crate::engine::audit::AuditOptions;
 use crate::engine::callee_resolver::CalleeResolver;
 use crate::engine::project_folders::ProjectFolders;
 use crate::engine::result_cache::ResultCache;
@@ -82,6 +84,7 @@ pub struct EngineBuilder {
     pending: Option<PendingStore>,
     services: Option<RuntimeServices>,
     configuration: Option<Configuration>,
+    audit: AuditOptions,
 }
 
 impl Engine {
@@ -123,6 +126,7 @@ impl EngineBuilder {
             pending: None,
             services: None,
             configuration: None,
+            audit: AuditOptions::default(),
         }
     }
 
@@ -394,6 +398,26 @@ impl EngineBuilder {
         self
     }
 
+    /// Where runs, questions to approvers, refusals, secrets that runs read and changes of the trust store are recorded. Default: nowhere,
+    /// unless the [configuration](EngineBuilder::configuration) switches the audit log on; then in that of the user.
+    pub fn audit(mut self, sink: impl AuditSink + 'static) -> Self {
+        self.audit.writer = Some(AuditWriter::new(sink));
+        self
+    }
+
+    /// Whether nothing may happen that is not recorded: a run whose first record cannot be written is refused (`unavailable`) before
+    /// anything of it has run. Default: no, so the run goes on with a warning in its log. The configuration may require it, too.
+    pub fn require_audit(mut self, yes: bool) -> Self {
+        self.audit.is_required = yes;
+        self
+    }
+
+    /// What is recorded as the client of runs whose invocation does not [name one](AuditClient). Default: the library.
+    pub fn audit_client(mut self, client: AuditClient) -> Self {
+        self.audit.client = Some(client);
+        self
+    }
+
     /// The same as [`EngineBuilder::build`], on a thread of its own: discovery reads the disk.
     pub fn build_async(self) -> EngineFuture<Engine> {
         EngineFuture::new(CancelToken::new(), move || self.build())
@@ -439,11 +463,17 @@ impl EngineBuilder {
         if let Some(store) = &self.trust {
             store.require_outside(&paths)?;
         }
+        let audit = self.audit.into_writer(self.configuration.as_ref());
+        let trust = match (self.trust, &audit) {
+            (Some(store), Some(audit)) => Some(store.with_audit(audit.clone())),
+            (store, _) => store,
+        };
         let temp_places = TempDirLease::acquire();
         Ok(Engine(Arc::new_cyclic(|parts| {
             let approval_memory = Arc::new(ApprovalMemory::new(
-                self.trust.clone(),
+                trust.clone(),
                 Arc::new(EngineSkillProvider::new(parts.clone())),
+                audit.clone(),
             ));
             let providers = approval_memory.for_providers(providers);
             EngineInner {
@@ -473,7 +503,8 @@ impl EngineBuilder {
                 autonomy: self.autonomy,
                 authorizer: self.authorizer,
                 _temp_dir_lease: temp_places,
-                trust: self.trust,
+                trust,
+                audit,
                 state: self.state,
                 packages: self.packages,
                 pending: self.pending,

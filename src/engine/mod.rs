@@ -49,6 +49,7 @@
 
 mod activation;
 mod approval_memory;
+mod audit;
 mod availability;
 mod builder;
 mod callee_resolver;
@@ -73,6 +74,7 @@ mod process_folders;
 mod project_folders;
 mod requested_permissions;
 mod result_cache;
+mod run_audit;
 mod run_context;
 mod run_future;
 mod run_permissions;
@@ -101,6 +103,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::audit::AuditWriter;
 use crate::config::ResolvedConfiguration;
 use crate::pending::PendingStore;
 use crate::registry::{Registry, Roots, Skill};
@@ -189,6 +192,7 @@ struct EngineInner {
     providers: Providers,
     approval_memory: Arc<self::approval_memory::ApprovalMemory>,
     trust: Option<TrustStore>,
+    audit: Option<AuditWriter>,
     lock_files: crate::trust::LockFileCache,
     state: Option<StateStore>,
     packages: Option<PackageStore>,

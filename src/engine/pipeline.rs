@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{EngineInner, Invocation, Outcome};
+use crate::engine::audit::run_listener;
+use crate::engine::run_audit::RunAudit;
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
@@ -43,6 +45,10 @@ impl EngineInner {
         if let Some(events) = &events {
             events.notify(&Redaction::default(), self.start_event(found.as_ref().ok(), &invocation));
         }
+        let audit = self.audit.as_ref().map(|writer| {
+            invocation.extensions.insert(run_listener(writer));
+            RunAudit::new(writer, run_id, found.as_ref().ok(), &invocation)
+        });
         let _stopping = events.clone().map(|events| {
             token.on_stop_last(move |cause| {
                 events.notify(&Redaction::default(), EventKind::stopping(cause));
@@ -51,13 +57,17 @@ impl EngineInner {
         let runtime = found.as_ref().ok().and_then(FoundSkill::runtime);
         let mut outcome = match found {
             Ok(found) => {
-                let trace = RunTrace { id: run_id, span: &span, events: events.clone() };
+                let trace =
+                    RunTrace { id: run_id, span: &span, events: events.clone(), audit: audit.as_ref() };
                 self.run_skill(found, invocation, limits, token, trace)
             }
             Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
         };
         outcome.warnings.extend(self.helper_warning(runtime, &outcome));
         outcome.duration = started.elapsed();
+        if let Some(audit) = audit {
+            audit.finish(&outcome);
+        }
         let Some(events) = events else { return outcome };
         match caller {
             Some(caller) => events.finish(caller.redaction(), outcome),
@@ -105,7 +115,11 @@ impl EngineInner {
     pub(super) fn refuse(&self, invocation: &Invocation, error: SkillError) -> Outcome {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
         let outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
-        let Some(events) = run_events(invocation, RunId::next(), &invocation.skill) else { return outcome };
+        let run_id = RunId::next();
+        if let Some(writer) = &self.audit {
+            RunAudit::new(writer, run_id, None, invocation).finish(&outcome);
+        }
+        let Some(events) = run_events(invocation, run_id, &invocation.skill) else { return outcome };
         events.notify(&Redaction::default(), self.start_event(None, invocation));
         events.finish(&Redaction::default(), outcome)
     }
@@ -158,6 +172,7 @@ impl EngineInner {
             is_for_these_files,
             given_limits: limits,
             token,
+            audit: trace.audit,
         };
         let outcome = run.run(opened, &mut invocation, trace);
         let mut outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
@@ -196,8 +211,9 @@ impl EngineInner {
             is_for_these_files: false,
             given_limits: limits,
             token,
+            audit: None,
         };
-        let trace = RunTrace { id: RunId::next(), span: &tracing::Span::none(), events: None };
+        let trace = RunTrace { id: RunId::next(), span: &tracing::Span::none(), events: None, audit: None };
         run.check_call(opened?, &invocation, trace, call)
     }
 }

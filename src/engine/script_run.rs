@@ -13,6 +13,7 @@ use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
 use crate::engine::output_cap::OutputCap;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
+use crate::engine::run_audit::RunAudit;
 use crate::engine::run_context::catch_runtime_panic;
 use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
@@ -36,6 +37,8 @@ pub(super) struct RunTrace<'a> {
     pub(super) id: RunId,
     pub(super) span: &'a tracing::Span,
     pub(super) events: Option<Arc<RunEvents>>,
+    /// What is recorded about it, in engines with an audit log.
+    pub(super) audit: Option<&'a RunAudit>,
 }
 
 /// A run whose script was selected.
@@ -51,6 +54,7 @@ pub(super) struct ScriptRun<'a> {
     /// Including limits that its runtime does not enforce.
     pub(super) given_limits: Limits,
     pub(super) token: CancelToken,
+    pub(super) audit: Option<&'a RunAudit>,
 }
 
 /// A run that can start.
@@ -81,6 +85,9 @@ impl ScriptRun<'_> {
                 let slot = source.and_then(|source| self.result_slot(&source, &input, &context));
                 let result =
                     self.execute(&*executor, &context, input, invocation, &not_applied, slot.as_ref());
+                if let Some(audit) = self.audit {
+                    audit.redact_input(&context);
+                }
                 self.outcome(result, &context, &limits, slot)
             }
             Err(error) => not_run(self.skill, &limits, error),
@@ -192,12 +199,17 @@ impl ScriptRun<'_> {
         let may_change = self.process_folder().is_some() && may_change_folder(context);
         let lock = self.lock_folder(may_change, context)?;
         self.require_unchanged(lock.is_some(), context)?;
+        if let Some(audit) = self.audit {
+            let now = || self.engine.current_digest((self.set, self.skill), context).ok();
+            audit.start((context, &input), invocation, self.digest.or_else(now), has_agreed)?;
+        }
         let shown = (has_agreed && context.call_recorder().is_some())
             .then(|| context.redaction().value(input.value.clone().unwrap_or_default()).into_inner());
         if let Some((value, age)) = slot.and_then(ResultSlot::get) {
             let age = age.as_secs();
             context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
             self.record_access(context, shown);
+            self.audit.into_iter().for_each(RunAudit::set_cached);
             return Ok(SkillOutput::from(value));
         }
         let before = if may_change { self.list_files() } else { None };

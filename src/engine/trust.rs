@@ -549,6 +549,19 @@ impl EngineInner {
             .with_hint(Hint::Trust(project))
     }
 
+    /// The digest of the files of a run as they are now.
+    pub(super) fn current_digest(
+        &self,
+        (set, skill): (&SkillSet, &Skill),
+        context: &SkillContext,
+    ) -> Result<SkillDigest> {
+        match context.caller() {
+            None => Ok(self.skill_files(set, skill, context.cancel())?.digest),
+            // A callee has the digest of its own files.
+            Some(_) => Ok(self.digests.list(skill, context.cancel())?.digest()),
+        }
+    }
+
     /// Fails if the files of the run are not those with which it began: somebody was asked meanwhile.
     pub(super) fn require_unchanged(
         &self,
@@ -556,12 +569,7 @@ impl EngineInner {
         digest: SkillDigest,
         context: &SkillContext,
     ) -> Result<()> {
-        let now = match context.caller() {
-            None => self.skill_files(set, skill, context.cancel())?.digest,
-            // A callee has the digest of its own files.
-            Some(_) => self.digests.list(skill, context.cancel())?.digest(),
-        };
-        if now == digest {
+        if self.current_digest((set, skill), context)? == digest {
             return Ok(());
         }
         let sentence = format!("the skill {} is not run: its files changed before it started", skill.name());

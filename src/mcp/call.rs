@@ -45,13 +45,13 @@ pub(super) struct CallServices {
     pub(super) progress: Option<ProgressListener>,
     /// Decides before anything runs.
     pub(super) approver: Option<Arc<dyn Approver>>,
-    /// The name of the client, as it says it.
-    pub(super) client: String,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     /// Asks a person for what the arguments lack, in a session.
     pub(super) elicitor: Option<Elicitor>,
     /// Whose journal a plan keeps while it runs; `None` if it keeps none.
     pub(super) journal_owner: Option<String>,
+    /// The name by which its client calls itself.
+    pub(super) client: Option<String>,
     /// The answer to its request, which holds the space of the arguments as long as the run.
     pub(super) answer: Option<Arc<Answer>>,
 }
@@ -144,7 +144,7 @@ impl Calls {
             approver: services.approver,
             sampling: services.sampling,
             owner: RunOwner(caller.number),
-            client: services.client,
+            client: services.client.unwrap_or_default(),
         };
         let invocation = run.invocation()?;
         let place = tokio::select! {

@@ -15,6 +15,7 @@ use super::offered_resources::OfferedResource;
 use super::resources;
 use super::results::is_base64;
 use super::skill_content::{read_file, shown_line, shown_text};
+use super::tool_calls::client_name;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_skill::contract::ResourceSource;
 
@@ -59,7 +60,11 @@ impl Handler {
         let (tool, arguments) =
             tool.zip(offered.arguments(uri)).ok_or_else(|| resource_error(&missing(uri), uri))?;
         // Nobody is asked: a client reads resources by itself. A call has the grants that it has if nobody is asked.
-        let services = CallServices { answer: answer_of(context).cloned(), ..CallServices::default() };
+        let services = CallServices {
+            client: client_name(context),
+            answer: answer_of(context).cloned(),
+            ..CallServices::default()
+        };
         let outcome =
             self.calls().run(self.caller(), tool, arguments, context.ct.cancelled(), services).await;
         let contents = outcome.result.and_then(|value| tool_contents(offered, uri, value));

@@ -80,10 +80,10 @@ impl Handler {
         let services = CallServices {
             progress,
             approver,
-            client: client_name(&context),
             sampling,
             elicitor: form_elicitor,
             journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
+            client: client_name(&context),
             answer: answer_of(&context).cloned(),
         };
         let into_result = self.result_maker(tool, needs_objects);
@@ -130,7 +130,7 @@ impl Handler {
         method: &'static str,
         arguments: &'a Value,
     ) -> StateOwner<'a> {
-        let client = client_name(context);
+        let client = client_name(context).unwrap_or_default();
         StateOwner { caller: self.caller().number, client, method, name: "", arguments }
     }
 
@@ -204,10 +204,10 @@ impl Handler {
         let services = CallServices {
             progress,
             approver: elicitor.clone().map(|elicitor| eliciting_approver(elicitor, self.caller().answers)),
-            client: client_name(context),
             sampling: client_model::for_call(calls, context, Some(task)),
             elicitor: elicitor.filter(|_| trust.is_trusted),
             journal_owner: self.caller().identity.clone(),
+            client: client_name(context),
             answer: answer_of(context).cloned(),
         };
         let run = task_call::start((calls, self.caller()), task, tool.clone(), arguments, services);
@@ -263,13 +263,13 @@ impl Handler {
 
     /// Whose the tasks of a request are, where there are no sessions: the caller's, from the client of this name.
     pub(super) fn task_owner(&self, context: &RequestContext<RoleServer>) -> String {
-        format!("{} {}", self.caller().number, client_name(context))
+        format!("{} {}", self.caller().number, client_name(context).unwrap_or_default())
     }
 }
 
-/// The name of the client, as it says it.
-fn client_name(context: &RequestContext<RoleServer>) -> String {
-    context.client_info().map(|client| client.name).unwrap_or_default()
+/// The name by which the client of a request calls itself.
+pub(super) fn client_name(context: &RequestContext<RoleServer>) -> Option<String> {
+    context.client_info().map(|client| client.name)
 }
 
 fn eliciting_approver(elicitor: Elicitor, memory: AnswerMemory) -> Arc<dyn Approver> {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
+use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RunOwner;
@@ -28,7 +29,7 @@ pub(super) struct ToolRun<'a> {
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     pub(super) owner: RunOwner,
-    /// The name of the client, as it says it.
+    /// The name by which the client calls itself.
     pub(super) client: String,
 }
 
@@ -51,6 +52,7 @@ impl ToolRun<'_> {
             .invocation(address, self.arguments.clone())?
             .for_model()
             .extension(self.owner)
+            .extension(AuditClient::new(AuditFace::Mcp).with_name(&self.client))
             .cancel(self.token.clone())
             .tool_filter(self.options.tool_filter.clone());
         for permission in &self.options.grants {

@@ -3,6 +3,7 @@
 //! Everything is bound to a [`SkillDigest`](metier_core::policy::SkillDigest). The store lies in the user's data folder, never in a
 //! project, and no script can read or write it.
 
+mod audited_changes;
 mod lock_file;
 mod lock_file_cache;
 mod project_identity;

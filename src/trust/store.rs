@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::audit::{AuditChange, AuditKind, AuditWriter};
 use crate::registry::FileList;
+use crate::trust::audited_changes::TrustChanges;
 use crate::trust::records::{RememberedGrant, TrustRecords, TrustedSkill, VERSION};
 use crate::trust::store_folder::{StoreFolder, StoreName};
 use crate::trust::{ProjectIdentity, SkillFiles};
@@ -42,7 +44,7 @@ const NAME: StoreName =
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct TrustStore(Arc<Inner>);
+pub struct TrustStore(Arc<Inner>, Option<AuditWriter>);
 
 #[derive(Debug)]
 struct Inner {
@@ -79,7 +81,13 @@ impl TrustStore {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         // A slash at the end would follow a link.
         let folder = folder.into().components().collect();
-        Self(Arc::new(Inner { folder, opened: Mutex::default(), cache: Mutex::default() }))
+        Self(Arc::new(Inner { folder, opened: Mutex::default(), cache: Mutex::default() }), None)
+    }
+
+    /// The same store, whose changes are recorded there, each before it is made. Where records are required, a change that cannot be
+    /// recorded fails.
+    pub fn with_audit(self, writer: AuditWriter) -> Self {
+        Self(self.0, Some(writer))
     }
 
     /// Its folder.
@@ -156,6 +164,9 @@ impl TrustStore {
             return Err(SkillError::new(ErrorKind::Untrusted, sentence).with_help("look at it again"));
         }
         self.update(true, |records, _| {
+            let mut changed = self.changes(AuditKind::TrustChanged, AuditChange::Added);
+            changed.add(|record| record.project = Some(PathBuf::from(&folder.path)));
+            changed.write()?;
             records.add_folder(folder);
             Ok(())
         })
@@ -176,6 +187,15 @@ impl TrustStore {
             };
             records.add_skills(skills.iter().map(trusted).collect::<Result<_>>()?);
             records.check_counts()?;
+            let mut changed = self.changes(AuditKind::TrustChanged, AuditChange::Added);
+            for skill in skills {
+                changed.add(|record| {
+                    record.skill = Some(skill.qualified_name.clone());
+                    record.digest = Some(skill.digest.to_string());
+                    record.project = Some(PathBuf::from(&project.path));
+                });
+            }
+            changed.write()?;
             save_lists(folder, skills.iter().flat_map(SkillFiles::lists))
         })
     }
@@ -202,6 +222,15 @@ impl TrustStore {
         by: &str,
     ) -> Result<()> {
         self.update(true, |records, _| {
+            let mut changed = self.changes(AuditKind::GrantsChanged, AuditChange::Added);
+            changed.add(|record| {
+                record.skill = Some(skill.to_owned());
+                record.digest = Some(digest.to_string());
+                record.project = project.map(|project| PathBuf::from(&project.path));
+                record.permissions = permissions.iter().map(ToString::to_string).collect();
+                record.by = Some(by.to_owned());
+            });
+            changed.write()?;
             for permission in permissions {
                 let grant = RememberedGrant::new(skill, digest, project.cloned(), permission, by);
                 records.add_grant(grant.with_arguments(arguments.clone()));
@@ -238,10 +267,42 @@ impl TrustStore {
         self.update(false, |records, _| {
             let count =
                 |records: &TrustRecords| records.folders.len() + records.skills.len() + records.grants.len();
-            let before = count(records);
+            let before = records.clone();
             remove(records);
-            Ok(before - count(records))
+            self.record_revoked(&before, records)?;
+            Ok(count(&before) - count(records))
         })
+    }
+
+    fn changes(&self, kind: AuditKind, change: AuditChange) -> TrustChanges<'_> {
+        TrustChanges::new(self.1.as_ref(), kind, change)
+    }
+
+    /// Records what is in the first records and not in the others any more.
+    fn record_revoked(&self, before: &TrustRecords, after: &TrustRecords) -> Result<()> {
+        let mut trust = self.changes(AuditKind::TrustChanged, AuditChange::Revoked);
+        for gone in before.folders.iter().filter(|known| !after.folders.contains(known)) {
+            trust.add(|record| record.project = Some(PathBuf::from(&gone.folder.path)));
+        }
+        for gone in before.skills.iter().filter(|known| !after.skills.contains(known)) {
+            trust.add(|record| {
+                record.skill = Some(gone.skill.clone());
+                record.digest = Some(gone.digest.to_string());
+                record.project = Some(PathBuf::from(&gone.project.path));
+            });
+        }
+        trust.write()?;
+        let mut grants = self.changes(AuditKind::GrantsChanged, AuditChange::Revoked);
+        for gone in before.grants.iter().filter(|known| !after.grants.contains(known)) {
+            grants.add(|record| {
+                record.skill = Some(gone.skill.clone());
+                record.digest = Some(gone.digest.to_string());
+                record.project = gone.project.as_ref().map(|project| PathBuf::from(&project.path));
+                record.permissions = vec![gone.permission.clone()];
+                record.by = Some(gone.by.clone());
+            });
+        }
+        grants.write()
     }
 
     /// The list of files with that digest that was saved when a skill was trusted; `None` if it is gone.

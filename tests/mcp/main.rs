@@ -12,6 +12,7 @@ mod http_client;
 mod processes;
 
 mod approvals;
+mod audit;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod availability;

@@ -45,10 +45,15 @@ impl HostFunction {
         if let Some(host) = ctx.host_api_client() {
             return host.call(self.name, arguments);
         }
-        if ctx.is_observed() {
-            return self.call_observed(ctx, arguments);
+        let result = if ctx.is_observed() {
+            self.call_observed(ctx, arguments)
+        } else {
+            self.check_arguments(ctx, arguments).and_then(|args| self.call_with(ctx, &args))
+        };
+        if let Err(error) = &result {
+            ctx.report_refusal(self.name, error);
         }
-        self.call_with(ctx, &self.check_arguments(ctx, arguments)?)
+        result
     }
 
     /// The same, and notifies the observer of the end of the call.

@@ -48,6 +48,7 @@ use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
 use super::run_id::RunId;
+use super::secret_origin::SecretOrigin;
 use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::RunLog;
@@ -459,6 +460,13 @@ pub trait SecretProvider: Send + Sync {
     fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
         let _ = (ctx, name);
         None
+    }
+
+    /// Where the secret of this name comes from, for a record of who read what. The value is not read.
+    #[doc(hidden)]
+    fn origin(&self, ctx: &SkillContext, name: &str) -> SecretOrigin {
+        let _ = (ctx, name);
+        SecretOrigin::Provider
     }
 }
 

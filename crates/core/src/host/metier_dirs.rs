@@ -24,6 +24,7 @@ pub(crate) fn metier_dirs() -> Vec<PathBuf> {
         plan_journal_dir(),
         package_store_dir(),
         pending_dir(),
+        audit_dir(),
     ];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
@@ -88,6 +89,11 @@ pub fn package_store_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(PACKAGES_DIR))
 }
 
+/// The directory of the audit log.
+pub fn audit_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(AUDIT_DIR))
+}
+
 /// The data directory: the folder that `METIER_DATA_DIR` names, or `metier` in that of the user.
 pub fn data_dir() -> Option<PathBuf> {
     match std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty()) {
@@ -102,8 +108,8 @@ pub const CONFIG_FILE: &str = "config.toml";
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, prepared packages, and
-/// pending calls.
+/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, prepared packages,
+/// pending calls, and the audit log.
 pub const WASM_CACHE_DIR: &str = "wasm";
 /// The file with the key that authenticates compiled modules.
 pub const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
@@ -112,6 +118,7 @@ const SKILL_STATE_DIR: &str = "skill-state";
 const PLAN_JOURNAL_DIR: &str = "plan-journals";
 const PACKAGES_DIR: &str = "packages";
 const PENDING_DIR: &str = "pending";
+const AUDIT_DIR: &str = "audit";
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -126,7 +133,7 @@ pub const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        [
+        const ENTRIES: [&str; 8] = [
             WASM_CACHE_DIR,
             WASM_CACHE_KEY_FILE,
             TRUST_DIR,
@@ -134,9 +141,9 @@ fn is_metier_entry(folder: &str, name: &str) -> bool {
             PLAN_JOURNAL_DIR,
             PACKAGES_DIR,
             PENDING_DIR,
-        ]
-        .into_iter()
-        .any(is)
+            AUDIT_DIR,
+        ];
+        ENTRIES.into_iter().any(is)
     } else {
         is_temp_dir_name(folder)
             && name
@@ -263,6 +270,7 @@ mod tests {
             "x/METIER/Trust",
             ".local/share/metier/skill-state/0/x/current/a",
             ".local/share/metier/packages/entries/0/about.json",
+            ".local/share/metier/audit/audit.jsonl",
         ] {
             assert!(leads_into_metier_dir(path, never), "{path}");
         }

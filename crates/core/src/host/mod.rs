@@ -1,5 +1,6 @@
 //! The host API: the functions that a script may call on `ctx`, and the files, providers and network they use.
 
+mod access_listener;
 mod address_password;
 mod address_space;
 mod args;
@@ -42,6 +43,7 @@ mod report;
 mod run_events;
 mod run_id;
 mod run_thread;
+mod secret_origin;
 mod steps;
 mod streams;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
@@ -54,6 +56,7 @@ mod value_size;
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub mod visibility_lock;
 
+pub use self::access_listener::{AccessListener, RunListener};
 pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
     AsyncSecretProvider, AsyncToolProvider,
@@ -85,6 +88,7 @@ pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub use self::run_thread::{RunThreadGuard, works_for_run};
+pub use self::secret_origin::SecretOrigin;
 pub use address_space::AddressSpaceReservation;
 pub use args::Args;
 pub use context::HostApiClient;

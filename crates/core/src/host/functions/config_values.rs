@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::host::{ConfigProvider, SecretProvider, SkillContext};
+use crate::host::{ConfigProvider, RunListener, SecretOrigin, SecretProvider, SkillContext};
 use crate::policy::{Access, ConfigField, ConfigRequirement};
 
 /// Whether a setting has a value.
@@ -231,18 +231,28 @@ impl SkillContext {
 /// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
 pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
     let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
-    let secret = match &ctx.providers().secrets {
+    let is_reported = ctx.extension::<RunListener>().is_some();
+    let provided = match &ctx.providers().secrets {
         Some(provider) => {
             let asked = name.to_owned();
-            call_provider(ctx, provider, "secrets", move |provider, ctx| provider.secret(ctx, &asked))?
+            call_provider(ctx, provider, "secrets", move |provider, ctx| {
+                let secret = provider.secret(ctx, &asked)?;
+                Ok(secret.map(|secret| (secret, is_reported.then(|| provider.origin(ctx, &asked)))))
+            })?
         }
         None if is_declared() => None,
         None => return Err(unavailable("secrets")),
     };
-    if let Some(value) = &secret {
-        ctx.learn_secret(name, value);
+    if let Some((value, origin)) = provided {
+        ctx.learn_secret(name, &value);
+        origin.map_or(Ok(()), |origin| ctx.report_secret(name, &origin))?;
+        return Ok(Some(value));
     }
-    Ok(secret.or_else(|| ctx.secret_from_environment(name)))
+    let declared = ctx.secret_from_environment(name);
+    if declared.is_some() {
+        ctx.report_secret(name, &SecretOrigin::DeclaredVariable)?;
+    }
+    Ok(declared)
 }
 
 /// How a setting is set.
