@@ -108,7 +108,7 @@ fn approve(store: &PendingStore, id: &str, session: &Session) -> Result<u8> {
                 .with_help("refuse it with `metier pending deny`"));
         }
     }
-    let approved = store.approve(id)?;
+    let approved = store.approve(&call)?;
     print_decision(&approved, "approved", session)
 }
 
@@ -143,6 +143,12 @@ fn facts(call: &PendingCall) -> Vec<Fact> {
         facts.push(("called by", call.callers.join(" > ")));
     }
     facts.push(("caller", call.caller.clone()));
+    facts.push(("script", call.script.clone()));
+    facts.push(("sandbox", call.sandbox_mode.clone()));
+    if !call.variables.is_empty() {
+        facts.push(("sets", call.variables.join(", ")));
+    }
+    facts.extend(call.stdin.as_ref().map(|text| ("stdin", format!("{text:?}"))));
     facts.push(("project", call.project.display().to_string()));
     if !call.args.is_empty() {
         facts.push(("arguments", format!("{:?}", call.args)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use metier::error::Result;
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, SkillContext};
-use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
+use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission, SandboxMode};
 use metier::unicode::with_lookalikes;
 
 use super::progress::ProgressDisplay;
@@ -142,6 +142,9 @@ fn question(
         permissions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     facts.push(("has", names(&request.grants)));
+    if request.sandbox_mode != SandboxMode::Required {
+        facts.push(("sandbox", request.sandbox_mode.to_string()));
+    }
     let input = request.input.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string);
     // Who agrees to a call agrees to its input.
     let is_call = matches!(request.need, ApprovalNeed::Call { .. });
@@ -151,6 +154,14 @@ fn question(
         called_with.push(("arguments", format!("{:?}", request.args)));
     }
     called_with.push(("input", input));
+    called_with.push(("script", request.script.clone()));
+    called_with.extend(request.stdin.as_ref().map(|text| ("stdin", format!("{text:?}"))));
+    if request.has_stream {
+        called_with.push(("stdin", "a stream that is not shown".to_owned()));
+    }
+    if !request.variables.is_empty() {
+        called_with.push(("sets", request.variables.join(", ")));
+    }
     details.extend(request.project.as_ref().map(|project| ("project", project.display().to_string())));
     details.extend(request.digest.as_ref().map(|digest| ("digest", digest.clone())));
     let asks = match request.need {

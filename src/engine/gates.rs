@@ -86,7 +86,12 @@ impl EngineInner {
     fn check_rules(&self, target: RunTarget<'_>, input: &SkillInput, context: &SkillContext) -> Result<()> {
         if let Some(authorizer) = &self.authorizer {
             let tool = target.tool.map(|tool| called_tool(target.skill, tool));
-            context.authorize(authorizer, (input.value.as_ref(), &input.args), tool)?;
+            context.authorize(
+                authorizer,
+                (input.value.as_ref(), &input.args),
+                tool,
+                is_for_model(context),
+            )?;
         }
         self.autonomy_report(target, context).map_or(Ok(()), |autonomy| autonomy.check(target))
     }

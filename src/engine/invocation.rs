@@ -169,6 +169,12 @@ impl Invocation {
         self
     }
 
+    /// The same with a text, which whoever is asked about the call is shown.
+    pub(crate) fn stdin_text(mut self, text: String) -> Self {
+        self.extensions.insert(StdinSource::text(text));
+        self
+    }
+
     /// Passes on the output of an external script as it comes, each stream to its writer, with `[secret:NAME]` in place of secrets and
     /// all other bytes unchanged. It is held back only as far as it may be the beginning of a secret.
     ///

@@ -12,7 +12,7 @@ use crate::engine::run_audit::RunAudit;
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
-use crate::pending::PendingApprover;
+use crate::pending::{MadeBefore, PendingApprover};
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
@@ -86,6 +86,10 @@ impl EngineInner {
             let sentence = "the call cannot wait for a person: the engine has no store of pending calls";
             return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("build it with one"));
         };
+        if invocation.trust.is_trusted_once {
+            let sentence = "the call cannot wait for a person: its skill is trusted for this run only";
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("trust the skill"));
+        }
         let approver = PendingApprover::new(store.clone(), caller);
         let providers = invocation.providers.get_or_insert_default();
         providers.approver = Some(Arc::new(approver));
@@ -194,6 +198,7 @@ impl EngineInner {
     pub(super) fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
         let mut invocation = Invocation::for_callee(ctx, call.skill.as_deref().unwrap_or_default());
         invocation.tool.clone_from(&call.tool);
+        invocation.extensions.insert(MadeBefore);
         let token = invocation.cancel.child();
         let RunStart { found, limits, armed: _armed } = self.start_run(&invocation, Instant::now(), &token);
         let FoundSkill { set, skill, script, trust } = found?;

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::contract_validation::{validate_input, validate_output};
@@ -27,8 +28,8 @@ use metier_core::host::{
     RunId, SkillContext, StdinSource, catch_panic,
 };
 use metier_core::policy::{
-    CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RuntimeLimit, SandboxMode,
-    SkillDigest, StopCause, WorkerOptions,
+    CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RunArguments, RuntimeLimit,
+    SandboxMode, SkillDigest, StopCause, WorkerOptions,
 };
 use metier_core::strict_json;
 
@@ -160,6 +161,7 @@ impl ScriptRun<'_> {
         trace: RunTrace<'_>,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         let token = self.token.clone();
+        let source = opened.0.source.clone();
         let (executor, context) = self.engine.prepare_run(
             (self.set, self.skill),
             self.selected,
@@ -174,10 +176,26 @@ impl ScriptRun<'_> {
         // What a process has loaded is not run for other files.
         let files = worker.filter(|worker| !worker.is_single_run());
         let files = files.and_then(|_| Some(self.list_files()?.digest()));
-        let tool = || self.target().tool.map(|tool| called_tool(self.skill, tool));
-        let context = context.arguments(input.value.as_ref(), &input.args, tool);
+        let context = context.arguments(|| self.run_arguments(input, &source));
         let context = context.worker(worker).worker_files(files);
         Ok((executor, context.run_id(trace.id).span(trace.span).events(trace.events)))
+    }
+
+    /// What an approver is shown, and what tells this call from every other one.
+    fn run_arguments(&self, input: &SkillInput, source: &[u8]) -> RunArguments {
+        let SelectedScript { path, function, .. } = self.selected;
+        let mut digest = Sha256::new();
+        digest.update(Sha256::digest(source));
+        // A process reads the text as it is, and no input is another one than `null`.
+        let text = input.json_text().filter(|_| !self.is_in_process());
+        digest.update(json!([input.value.is_some(), text]).to_string());
+        RunArguments {
+            input: input.value.clone(),
+            args: input.args.clone(),
+            tool: self.target().tool.map(|tool| called_tool(self.skill, tool)),
+            script: function.as_ref().map_or_else(|| path.clone(), |function| format!("{path}#{function}")),
+            source: SkillDigest::new(digest.finalize().into()).to_string(),
+        }
     }
 
     /// Asks whoever has to be asked, and runs the script if nothing has changed meanwhile.

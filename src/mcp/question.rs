@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{ApprovalNeed, ApprovalRequest, ConsentReason};
-use metier_core::policy::{Approval, ArgumentPattern, CalledTool};
+use metier_core::policy::{Approval, ArgumentPattern, CalledTool, SandboxMode};
 use metier_core::unicode::{mark_escapes, with_lookalikes};
 
 /// The most bytes of a question: nobody reads more, and to what is left out nobody can agree.
@@ -123,6 +123,19 @@ fn message(request: &ApprovalRequest) -> String {
     }
     if !request.callers.is_empty() {
         text.extend([format!("It is called by: {}\n", shown_name(&request.callers.join(" > ")))]);
+    }
+    text.extend([format!("Its script: {}\n", shown_name(&request.script))]);
+    let stdin = request.stdin.as_ref().map(|stdin| json!(stdin).to_string());
+    let stdin = stdin.or_else(|| request.has_stream.then(|| "a stream that is not shown".to_owned()));
+    text.extend(stdin.map(|stdin| format!("Its standard input: {}\n", whole_line(&stdin))));
+    if !request.variables.is_empty() {
+        text.extend([format!(
+            "The variables that it is given: {}\n",
+            shown_name(&request.variables.join(", "))
+        )]);
+    }
+    if request.sandbox_mode != SandboxMode::Required {
+        text.extend([format!("Its sandbox: {}\n", request.sandbox_mode)]);
     }
     let arguments = json!({"input": request.input, "args": request.args}).to_string();
     text.extend([format!("Its input: {}\n", whole_line(&arguments))]);

@@ -431,7 +431,7 @@ impl SkillTool {
                 };
                 let invocation = match arguments.shift_remove("stdin") {
                     None => invocation,
-                    Some(Value::String(text)) if *takes_args => invocation.stdin(std::io::Cursor::new(text)),
+                    Some(Value::String(text)) if *takes_args => invocation.stdin_text(text),
                     Some(_) if *takes_args => return Err(argument_error("the argument stdin is a text")),
                     Some(_) => return Err(argument_error("the script takes no stdin, only an input")),
                 };

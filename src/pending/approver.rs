@@ -8,8 +8,11 @@ use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::ForModel;
 use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
-use metier_core::policy::{Approval, Permission, SkillDigest};
+use metier_core::policy::{Approval, Permission, RunArguments, SandboxMode, SkillDigest};
 use metier_core::strict_json::canonical_text;
+
+/// In the extensions of a run that only checks whether a finished call of a journal may be taken up.
+pub(crate) struct MadeBefore;
 
 /// Decides as a person did about an equal call.
 pub(crate) struct PendingApprover {
@@ -40,7 +43,14 @@ impl PendingApprover {
             _ => None,
         };
         let reason = reason.as_ref().and_then(|reason| reason.as_str()).map(str::to_owned);
-        ctx.learn_granted_secrets();
+        if request.sandbox_mode == SandboxMode::Off {
+            return Err(unknown("it would run without a sandbox"));
+        }
+        if request.has_stream {
+            return Err(unknown("its standard input is a stream, which nobody can be shown"));
+        }
+        let mut secrets = ctx.learn_granted_secrets();
+        secrets.extend(asked_secrets(ctx, request.need.permissions().unwrap_or_default()));
         let redaction = ctx.redaction();
         let arguments = ctx.permissions().arguments();
         let input = arguments.and_then(|arguments| arguments.input.clone());
@@ -53,21 +63,31 @@ impl PendingApprover {
             callers: request.callers.clone(),
             caller: self.caller.clone(),
             project,
+            script: request.script.clone(),
+            stdin: ctx.stdin_text().map(|text| redaction.text(text.to_owned()).into_inner()),
+            variables: request.variables.clone(),
+            sandbox_mode: request.sandbox_mode.to_string(),
             input: input.map(|input| redaction.value(input).into_inner()),
             args: args.map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
             permissions,
             grants: texts(&request.grants),
         };
         // The exact input: the one that is shown may have lost its secrets.
-        let exact = arguments.map(|arguments| json!([arguments.input, arguments.args]));
+        let exact = arguments
+            .map(|RunArguments { input, args, script, source, .. }| json!([input, args, script, source]));
+        let callers: Vec<_> = std::iter::successors(ctx.caller(), |ctx| ctx.caller())
+            .map(SkillContext::qualified_name)
+            .collect();
         let call = json!([
             facts.skill,
             facts.digest,
             facts.tool,
             facts.reason,
-            facts.callers,
+            callers,
             identity,
             exact,
+            ctx.circumstances()?,
+            secrets,
             facts.permissions,
             facts.grants,
             ctx.extension::<ForModel>().is_some(),
@@ -78,11 +98,26 @@ impl PendingApprover {
     }
 }
 
+/// The secrets that the call asks for and was not granted yet: they may stand in its input. Their values are redacted from now on.
+fn asked_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, String)> {
+    let names = asked.iter().filter(|permission| permission.has_name("secret")).filter_map(Permission::scope);
+    let found = names.filter_map(|name| {
+        let value = ctx.providers().secrets.as_ref()?.secret(ctx, name).ok()??;
+        ctx.learn_secret(name, &value);
+        Some((name.to_owned(), value))
+    });
+    found.collect()
+}
+
 impl Approver for PendingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
         // What is asked for in the midst of a run cannot wait: a part of it is done.
         if !matches!(request.need, ApprovalNeed::Start { .. } | ApprovalNeed::Call { .. }) {
             return Ok(Approval::No);
+        }
+        // Its value is there already, by a call to which a person agreed.
+        if ctx.extension::<MadeBefore>().is_some() {
+            return Ok(Approval::Once);
         }
         let call = self.call(ctx, request)?;
         match self.store.decide(&call)? {

@@ -11,7 +11,7 @@
 //! let call = || Invocation::new("deploy").for_model().park("the night shift");
 //! if engine.run(call()).result.is_err_and(|error| error.kind() == ErrorKind::Pending) {
 //!     for waiting in store.list()? {
-//!         store.approve(&waiting.id)?;
+//!         store.approve(&waiting)?;
 //!     }
 //!     engine.run(call());
 //! }
@@ -22,5 +22,5 @@
 mod approver;
 mod store;
 
-pub(crate) use self::approver::PendingApprover;
+pub(crate) use self::approver::{MadeBefore, PendingApprover};
 pub use self::store::{PendingCall, PendingState, PendingStore};

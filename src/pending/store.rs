@@ -14,11 +14,12 @@ use metier_core::policy::Timestamp;
 /// How long a call waits, in seconds: a day.
 const LIFETIME: u64 = 24 * 60 * 60;
 
-/// Maximum number of calls that wait.
+/// Maximum number of calls that wait, and of those that one caller has in one project: one client must not lock out the others.
 const MAX_CALLS: usize = 1_000;
+const MAX_OWN_CALLS: usize = 100;
 
 /// Maximum bytes of a call: nobody reads more before they agree.
-const MAX_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 const NAME: StoreName = StoreName {
     title: "the store of pending calls",
@@ -29,7 +30,7 @@ const NAME: StoreName = StoreName {
 const VERSION: u32 = 1;
 
 /// The digits of an id.
-const ID_DIGITS: usize = 16;
+const ID_DIGITS: usize = 32;
 
 /// The calls of one user that wait for a decision.
 ///
@@ -54,7 +55,7 @@ pub enum PendingState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// Its name: 16 hexadecimal digits. An equal call has the same.
+    /// Its name: 32 hexadecimal digits. An equal call has the same.
     pub id: String,
     /// What was decided.
     pub state: PendingState,
@@ -72,10 +73,18 @@ pub struct PendingCall {
     pub caller: String,
     /// The project that it works on.
     pub project: PathBuf,
+    /// The script that runs, by its path in the skill's folder.
+    pub script: String,
     /// The input, without secrets.
     pub input: Option<Value>,
     /// The arguments of its script, without secrets.
     pub args: Vec<String>,
+    /// Its standard input, without secrets.
+    pub stdin: Option<String>,
+    /// The names of the variables that the caller sets.
+    pub variables: Vec<String>,
+    /// How strictly its sandbox is required.
+    pub sandbox_mode: String,
     /// What it asks for and nobody granted.
     pub permissions: Vec<String>,
     /// What it has already.
@@ -100,36 +109,26 @@ pub(super) enum Decision {
 
 impl PendingCall {
     /// A call that nobody has decided about. Equal calls have the same digest `call`, in hexadecimal digits.
-    #[allow(clippy::too_many_arguments, reason = "each is a field of its own")]
     pub(super) fn new(call: String, facts: CallFacts) -> Self {
         let now = Timestamp::now();
-        let CallFacts {
-            skill,
-            digest,
-            tool,
-            reason,
-            callers,
-            caller,
-            project,
-            input,
-            args,
-            permissions,
-            grants,
-        } = facts;
         Self {
             id: call.get(..ID_DIGITS).unwrap_or_default().to_owned(),
             state: PendingState::Waiting,
-            skill,
-            digest,
-            tool,
-            reason,
-            callers,
-            caller,
-            project,
-            input,
-            args,
-            permissions,
-            grants,
+            skill: facts.skill,
+            digest: facts.digest,
+            tool: facts.tool,
+            reason: facts.reason,
+            callers: facts.callers,
+            caller: facts.caller,
+            project: facts.project,
+            script: facts.script,
+            input: facts.input,
+            args: facts.args,
+            stdin: facts.stdin,
+            variables: facts.variables,
+            sandbox_mode: facts.sandbox_mode,
+            permissions: facts.permissions,
+            grants: facts.grants,
             created: now,
             expires: now.after_seconds(LIFETIME),
             call,
@@ -137,8 +136,10 @@ impl PendingCall {
         }
     }
 
+    /// Whether it is forgotten, or was not written by this program.
     fn is_expired(&self) -> bool {
-        self.expires <= Timestamp::now()
+        let now = Timestamp::now();
+        self.expires <= now || self.created > now || self.expires > self.created.after_seconds(LIFETIME)
     }
 }
 
@@ -151,6 +152,10 @@ pub(super) struct CallFacts {
     pub(super) callers: Vec<String>,
     pub(super) caller: String,
     pub(super) project: PathBuf,
+    pub(super) script: String,
+    pub(super) stdin: Option<String>,
+    pub(super) variables: Vec<String>,
+    pub(super) sandbox_mode: String,
     pub(super) input: Option<Value>,
     pub(super) args: Vec<String>,
     pub(super) permissions: Vec<String>,
@@ -203,19 +208,24 @@ impl PendingStore {
         found.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))
     }
 
-    /// Permits exactly that call, once; `usage` if there is no such call, or somebody has decided about it.
-    pub fn approve(&self, id: &str) -> Result<PendingCall> {
-        self.set_state(id, PendingState::Approved)
+    /// Permits exactly the call that was shown, once; `usage` if it does not wait any more, or somebody has decided about it.
+    pub fn approve(&self, shown: &PendingCall) -> Result<PendingCall> {
+        self.set_state(&shown.id, PendingState::Approved, |now| *now == *shown)
     }
 
     /// Refuses that call until it is forgotten; `usage` if there is no such call, or somebody has refused it. An approval that was not
     /// used is taken back.
     pub fn deny(&self, id: &str) -> Result<PendingCall> {
-        self.set_state(id, PendingState::Denied)
+        self.set_state(id, PendingState::Denied, |_| true)
     }
 
-    fn set_state(&self, id: &str, state: PendingState) -> Result<PendingCall> {
-        let mut call = self.find(id)?;
+    fn set_state(
+        &self,
+        id: &str,
+        state: PendingState,
+        is_meant: impl Fn(&PendingCall) -> bool,
+    ) -> Result<PendingCall> {
+        self.find(id)?;
         let folder = StoreFolder::create(&self.0, NAME)?;
         let _locked = folder.lock()?;
         // Another process may have decided, or the call may have been made.
@@ -229,8 +239,11 @@ impl PendingStore {
             let sentence = format!("the pending call {id} was {word} already");
             return Err(SkillError::new(ErrorKind::Usage, sentence));
         }
-        call.clone_from(&now);
-        call.state = state;
+        if !is_meant(&now) {
+            let sentence = format!("the pending call {id} is another one than the one that was shown");
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("look at it again"));
+        }
+        let call = PendingCall { state, ..now };
         write(&folder, &call)?;
         Ok(call)
     }
@@ -253,21 +266,40 @@ impl PendingStore {
                 PendingState::Waiting => Decision::Waiting(known.expires),
             });
         }
-        let mut count = 0;
-        for id in ids(&folder)? {
-            match read(&folder, &id) {
-                Ok(Some(other)) if other.is_expired() => folder.remove(&file_name(&id)).unwrap_or_default(),
-                _ => count += 1,
-            }
-        }
-        if count >= MAX_CALLS {
-            let sentence = format!("{MAX_CALLS} calls wait for a decision already, so no further one can");
-            return Err(
-                SkillError::new(ErrorKind::Unavailable, sentence).with_help("decide about some of them")
-            );
-        }
+        self.make_room(&folder, call)?;
         write(&folder, call)?;
         Ok(Decision::Waiting(call.expires))
+    }
+
+    /// Removes what is forgotten; fails if too many calls wait.
+    fn make_room(&self, folder: &StoreFolder, call: &PendingCall) -> Result<()> {
+        let (mut waiting, mut own, mut refused) = (0, 0, Vec::new());
+        for id in ids(folder)? {
+            match read(folder, &id) {
+                Ok(Some(other)) if other.is_expired() => folder.remove(&file_name(&id)).unwrap_or_default(),
+                Ok(Some(other)) if other.state == PendingState::Denied => refused.push((other.created, id)),
+                Ok(Some(other)) => {
+                    waiting += 1;
+                    own += usize::from(other.caller == call.caller && other.project == call.project);
+                }
+                Ok(None) => {}
+                Err(_) => waiting += 1,
+            }
+        }
+        refused.sort_unstable();
+        let surplus = (refused.len() + 1).saturating_sub(MAX_CALLS);
+        for (_, id) in refused.iter().take(surplus) {
+            folder.remove(&file_name(id)).unwrap_or_default();
+        }
+        let most = if own >= MAX_OWN_CALLS { MAX_OWN_CALLS } else { MAX_CALLS };
+        if own < MAX_OWN_CALLS && waiting < MAX_CALLS {
+            return Ok(());
+        }
+        let whose = if most == MAX_OWN_CALLS { " of this caller" } else { "" };
+        let sentence = format!("{most} calls{whose} wait for a decision already, so no further one can");
+        Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("decide about some of them")
+            .with_hint(Hint::PendingCalls))
     }
 }
 

@@ -77,7 +77,7 @@ fn calls_are_listed_shown_and_refused_and_wrong_ids_are_errors() {
     assert!(list.starts_with(&format!("{id}  project/.metier:x@0.0.0  waiting, until ")), "{list}");
     let shown = project.metier(&["pending", "show", &id]).stdout;
     assert!(shown.contains("write:out") && shown.contains("sha256:") && !shown.contains('\u{1b}'), "{shown}");
-    for unknown in ["0000000000000000", "../trust/trust", ""] {
+    for unknown in ["00000000000000000000000000000000", "../trust/trust", ""] {
         for action in ["show", "approve", "deny"] {
             assert_eq!(project.metier(&["pending", action, unknown]).code, 2, "{action} {unknown}");
         }
@@ -103,7 +103,7 @@ fn an_approval_is_used_at_most_once_however_the_command_is_killed() {
         assert_eq!(project.metier(&call).code, 4, "it waits");
         let id = store.list().unwrap()[0].id.clone();
         let before = ran();
-        store.approve(&id).unwrap();
+        store.approve(&store.find(&id).unwrap()).unwrap();
         let mut host = project
             .command(&call)
             .stderr(std::process::Stdio::null())

@@ -341,7 +341,7 @@ fn where_the_client_asks_nobody_the_call_waits_for_a_person() {
     assert!(text.contains(&waiting.id) && text.contains("nothing of it has run"), "{text}");
     assert!(waiting.caller.starts_with("the client "), "{waiting:?}");
     assert!(!has_run(&project));
-    store.approve(&waiting.id).unwrap();
+    store.approve(&waiting).unwrap();
     call(&mut client, &json!({"text": "b"}), None);
     assert!(!has_run(&project), "another input");
     let result = call(&mut client, &json!({"text": "a"}), None);

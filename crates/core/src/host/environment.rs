@@ -51,6 +51,11 @@ impl Environment {
         self.variables.insert(name, Variable { value, is_secret });
     }
 
+    /// The names and values of its variables, in the order of the names.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, variable)| (name.as_str(), variable.value.as_str()))
+    }
+
     /// Adds the variables of this process.
     pub fn inherit(&mut self) {
         self.inherits = true;
@@ -152,21 +157,49 @@ impl SkillContext {
         }
     }
 
+    /// The names of the variables that the invocation sets.
+    pub fn variable_names(&self) -> Vec<String> {
+        let own = self.extension::<Environment>();
+        own.into_iter().flat_map(Environment::variables).map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// What the invocation and the configuration give the run besides its input: variables, settings, and how it runs.
+    pub fn circumstances(&self) -> Result<Value> {
+        let own = self.extension::<Environment>();
+        let variables: Vec<_> = own.into_iter().flat_map(Environment::variables).collect();
+        let inherits = own.is_some_and(|environment| environment.inherits);
+        let has_journal = self.journal_file().is_some();
+        Ok(serde_json::json!([
+            variables,
+            inherits,
+            self.config_values()?,
+            self.sandbox_mode().name(),
+            self.execution_mode().name(),
+            self.stdin_text(),
+            has_journal,
+            self.output_sinks().is_some(),
+        ]))
+    }
+
     /// From now on, every secret is redacted that the run was given or may read, whether or not it was read: before its input is shown
     /// to somebody later.
-    pub fn learn_granted_secrets(&self) {
+    /// The values of those that it is granted are the answer, by name.
+    pub fn learn_granted_secrets(&self) -> Vec<(String, String)> {
         let own = self.extension::<Environment>().map(|environment| &environment.variables);
         for (name, Variable { value, is_secret }) in own.into_iter().flatten() {
             if *is_secret || is_secret_value(name, value.as_ref()) {
                 self.learn_secret_and_passwords(name, value);
             }
         }
+        let mut granted = Vec::new();
         for name in self.permitted("secret") {
             // One that cannot be read cannot be recognised either.
             for value in self.secret_values(&name).unwrap_or_default() {
                 self.learn_secret_and_passwords(&name, &value);
+                granted.push((name.clone(), value));
             }
         }
+        granted
     }
 
     /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.

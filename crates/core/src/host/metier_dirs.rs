@@ -14,28 +14,21 @@ use crate::host::canonical_folder::canonical_folder;
 /// contain machine code that runs in the host, the key that authenticates that code, and what the user trusts.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
-    let dirs = [
-        cache_dir(),
-        state_dir(),
-        config_dir(),
-        platform_config_dir(),
-        trust_dir(),
-        skill_state_dir(),
-        plan_journal_dir(),
-        package_store_dir(),
-        pending_dir(),
-        audit_dir(),
-    ];
+    let data = data_dirs();
+    let data = data.iter().flat_map(|data| DATA_ENTRIES.map(|entry| data.join(entry)));
+    let dirs = [cache_dir(), state_dir(), config_dir(), platform_config_dir()];
     // A link in the directory leads anywhere, also into a project; what is there decides as much.
     let files = [config_dir(), platform_config_dir()].into_iter().flatten().map(|dir| dir.join(CONFIG_FILE));
     let linked = files.filter(|file| file.symlink_metadata().is_ok_and(|found| found.is_symlink()));
-    dirs.into_iter().flatten().chain(linked).collect()
+    dirs.into_iter().flatten().chain(data).chain(linked).collect()
 }
 
 /// The directories with what the user permits: they must not appear while a script runs.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub fn permission_dirs() -> Vec<PathBuf> {
-    [config_dir(), platform_config_dir(), trust_dir(), pending_dir()].into_iter().flatten().collect()
+    let data = data_dirs();
+    let decisions = data.iter().flat_map(|data| [TRUST_DIR, PENDING_DIR].map(|entry| data.join(entry)));
+    [config_dir(), platform_config_dir()].into_iter().flatten().chain(decisions).collect()
 }
 
 /// The directory of the user's configuration: `METIER_CONFIG_DIR`, or `metier` in the platform's. A script that could write there
@@ -98,8 +91,22 @@ pub fn audit_dir() -> Option<PathBuf> {
 pub fn data_dir() -> Option<PathBuf> {
     match std::env::var_os("METIER_DATA_DIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => std::path::absolute(folder).ok(),
-        None => Some(etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME)),
+        None => platform_data_dir(),
     }
+}
+
+/// The data directory of a metier that is started without `METIER_DATA_DIR`.
+fn platform_data_dir() -> Option<PathBuf> {
+    Some(etcetera::base_strategy::choose_native_strategy().ok()?.data_dir().join(DIR_NAME))
+}
+
+/// The data directory of this process, and where it differs that of one that is started without `METIER_DATA_DIR`: what is planted
+/// there counts for the next one.
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+fn data_dirs() -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = [data_dir(), platform_data_dir()].into_iter().flatten().collect();
+    dirs.dedup();
+    dirs
 }
 
 /// The name of configuration files.
@@ -119,6 +126,9 @@ const PLAN_JOURNAL_DIR: &str = "plan-journals";
 const PACKAGES_DIR: &str = "packages";
 const PENDING_DIR: &str = "pending";
 const AUDIT_DIR: &str = "audit";
+/// The directories in the data directory.
+const DATA_ENTRIES: [&str; 6] =
+    [TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR, PENDING_DIR, AUDIT_DIR];
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
@@ -133,17 +143,7 @@ pub const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        const ENTRIES: [&str; 8] = [
-            WASM_CACHE_DIR,
-            WASM_CACHE_KEY_FILE,
-            TRUST_DIR,
-            SKILL_STATE_DIR,
-            PLAN_JOURNAL_DIR,
-            PACKAGES_DIR,
-            PENDING_DIR,
-            AUDIT_DIR,
-        ];
-        ENTRIES.into_iter().any(is)
+        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE].into_iter().chain(DATA_ENTRIES).any(is)
     } else {
         is_temp_dir_name(folder)
             && name

@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::context::SkillContext;
 
 /// Where standard input comes from. It can be read once.
-pub struct StdinSource(Mutex<Option<Box<dyn Read + Send>>>);
+pub struct StdinSource {
+    source: Mutex<Option<Box<dyn Read + Send>>>,
+    /// All of it, if it is a text that was there from the beginning.
+    text: Option<Arc<str>>,
+}
 
 /// Where the output goes as it comes.
 #[derive(Clone)]
@@ -26,7 +30,13 @@ pub type OutputSink = Arc<Mutex<dyn Write + Send>>;
 impl StdinSource {
     /// Read once, by the run's process.
     pub fn new(source: impl Read + Send + 'static) -> Self {
-        Self(Mutex::new(Some(Box::new(source))))
+        Self { source: Mutex::new(Some(Box::new(source))), text: None }
+    }
+
+    /// The same with a text, which somebody can be shown before.
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        Self { text: Some(text.clone()), ..Self::new(std::io::Cursor::new(Arc::<[u8]>::from(text))) }
     }
 }
 
@@ -52,9 +62,14 @@ impl SkillContext {
         self.stdin_source().is_some()
     }
 
+    /// All of its standard input, if that is a text that was there from the beginning.
+    pub fn stdin_text(&self) -> Option<&str> {
+        self.stdin_source()?.text.as_deref()
+    }
+
     /// What its standard input is read from, for the first process that takes it.
     pub fn take_stdin(&self) -> Option<Box<dyn Read + Send>> {
-        self.stdin_source()?.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.stdin_source()?.source.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Where its output goes, in place of the outcome.

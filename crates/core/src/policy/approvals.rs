@@ -34,6 +34,10 @@ pub struct RunArguments {
     pub args: Vec<String>,
     /// The tool of the skill that is called, if one is.
     pub tool: Option<CalledTool>,
+    /// The script, by its path in the skill's folder, with `#` and the function where one is named.
+    pub script: String,
+    /// The digest of what else decides what the run does: the source of the script, and the input as it was written.
+    pub source: String,
 }
 
 #[derive(Debug, Default)]

@@ -56,6 +56,11 @@ impl SkillContext {
                 .map(|arg| redaction.text(arg.clone()).into_inner())
                 .collect(),
             tool: arguments.and_then(|arguments| arguments.tool.clone()),
+            script: arguments.map(|arguments| arguments.script.clone()).unwrap_or_default(),
+            stdin: self.stdin_text().map(|text| redaction.text(text.to_owned()).into_inner()),
+            has_stream: self.has_stdin_source() && self.stdin_text().is_none(),
+            variables: self.variable_names(),
+            sandbox_mode: self.sandbox_mode(),
             grants: self.permissions().effective(),
             requested_in: self.permissions().request_files(wanted),
             need,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::host::run_id::RunId;
-use crate::policy::{CalledTool, Permission};
+use crate::policy::{CalledTool, Permission, SandboxMode};
 
 /// A question to an approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +32,16 @@ pub struct ApprovalRequest {
     pub args: Vec<String>,
     /// The tool of the skill that is called, with its risk; `None` for a run of the skill itself.
     pub tool: Option<CalledTool>,
+    /// The script that would run, by its path in the skill's folder, with `#` and the function where one is named.
+    pub script: String,
+    /// The text that its standard input would be, without the same secrets; `None` for one without standard input, and for a stream.
+    pub stdin: Option<String>,
+    /// Whether its standard input is a stream, which nobody has read yet.
+    pub has_stream: bool,
+    /// The names of the variables that the caller sets.
+    pub variables: Vec<String>,
+    /// How strictly the sandbox of its process is required.
+    pub sandbox_mode: SandboxMode,
     /// The permissions that it has already.
     pub grants: Vec<Permission>,
     /// The files of the skill in which it requests what it asks for, such as `SKILL.md`, `skill.yaml` or `sequence.json`; empty if

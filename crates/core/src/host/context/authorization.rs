@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::SkillContext;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::ForModel;
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
@@ -66,6 +65,7 @@ impl SkillContext {
         authorizer: &Arc<dyn Authorizer>,
         (input, args): (Option<&Value>, &[String]),
         tool: Option<CalledTool>,
+        is_for_model: bool,
     ) -> Result<()> {
         let redaction = self.redaction();
         let request = AuthorizationRequest {
@@ -78,7 +78,7 @@ impl SkillContext {
             args: args.iter().map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
             tool,
             grants: self.permissions().effective(),
-            is_for_model: self.extension::<ForModel>().is_some(),
+            is_for_model,
         };
         let (ctx, authorizer) = (self.clone(), authorizer.clone());
         let limit = catch_panic("the authorizer", ErrorKind::Unavailable, || Ok(authorizer.time_limit()));

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use serde_json::Value;
-
 use super::change_decisions::ChangeDecisions;
 use super::{ContextInner, HostApiClient, JournalPlace, Providers, SkillContext};
 use crate::host::event::Observer;
@@ -15,8 +13,8 @@ use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
 use crate::policy::{
-    CalledTool, CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode,
-    SkillDigest, ThreadBudget, WorkerOptions,
+    CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest,
+    ThreadBudget, WorkerOptions,
 };
 
 /// Builds a [`SkillContext`].
@@ -190,13 +188,7 @@ impl ContextBuilder {
     }
 
     /// What the skill is called with, for an approver to see.
-    pub fn arguments(
-        mut self,
-        input: Option<&Value>,
-        args: &[String],
-        tool: impl FnOnce() -> Option<CalledTool>,
-    ) -> Self {
-        let arguments = || RunArguments { input: input.cloned(), args: args.to_vec(), tool: tool() };
+    pub fn arguments(mut self, arguments: impl FnOnce() -> RunArguments) -> Self {
         self.permissions = self.permissions.map(|permissions| permissions.with_arguments(arguments));
         self
     }
