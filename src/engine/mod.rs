@@ -62,6 +62,7 @@ mod explain;
 mod folder_lock;
 mod invocation;
 mod limit_support;
+mod model_texts;
 mod named_scripts;
 mod output_cap;
 mod package_installer;

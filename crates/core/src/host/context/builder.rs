@@ -162,6 +162,7 @@ impl ContextBuilder {
             config_fields: self.config_fields,
             journal: self.journal,
             steps: Mutex::default(),
+            reads: OnceLock::new(),
         });
         SkillContext {
             inner,
@@ -170,6 +171,7 @@ impl ContextBuilder {
             step: None,
             recorder: None,
             sample: None,
+            is_silent: false,
         }
     }
 }
