@@ -14,6 +14,7 @@ mod ratios;
 mod registry;
 mod rhai_calls;
 mod sandbox;
+mod sanitizer;
 mod scripts;
 mod sequence;
 mod trust;
@@ -64,6 +65,7 @@ fn main() {
     registry::listing(&mut criterion);
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
+    sanitizer::runs(&mut criterion);
     configuration::load(&mut criterion);
     mcp::calls(&mut criterion);
     cold::start(&mut criterion);
