@@ -78,7 +78,7 @@ struct StreamArgs {
     #[arg(long)]
     stdin: bool,
     /// Pass the output of an external script on as it comes, and exit with its own code
-    #[arg(long, conflicts_with_all = ["journal", "explain", "for_model"])]
+    #[arg(long, conflicts_with_all = ["journal", "explain"])]
     raw: bool,
 }
 

@@ -8,7 +8,7 @@ use metier_core::executor::ForModel;
 use metier_core::host::{
     Event, EventKind, LogLine, Observer, ProcessReport, Redacted, SkillContext, StepReport,
 };
-use metier_core::sanitizer::Sanitizer;
+use metier_core::sanitizer::{SanitizeProfile, Sanitizer};
 use serde_json::Value;
 
 /// The sanitizer of a run that a model chose; without one, all texts stay as they are.
@@ -19,12 +19,10 @@ pub(super) struct ModelTexts {
 }
 
 impl ModelTexts {
-    pub(super) fn for_run(context: &SkillContext) -> Self {
+    pub(super) fn for_run(context: &SkillContext, profile: Option<SanitizeProfile>) -> Self {
         let is_for_model = context.extension::<ForModel>().is_some();
-        Self {
-            sanitizer: is_for_model.then(|| Sanitizer::for_secrets_of(context.redaction())),
-            is_read: context.caller().is_none(),
-        }
+        let sanitizer = || Sanitizer::for_secrets_of(context.redaction()).with_profile(profile);
+        Self { sanitizer: is_for_model.then(sanitizer), is_read: context.caller().is_none() }
     }
 
     /// The value as the model reads it; `is_cut` if it is a text that was cut at its end.
@@ -67,8 +65,8 @@ pub(super) fn is_read_by_model(invocation: &Invocation) -> bool {
 }
 
 /// The outcome with an error that a model may read, also where nothing has run.
-pub(super) fn with_error_for_model(mut outcome: Outcome) -> Outcome {
-    let sanitizer = Sanitizer::default();
+pub(super) fn with_error_for_model(mut outcome: Outcome, profile: Option<SanitizeProfile>) -> Outcome {
+    let sanitizer = Sanitizer::default().with_profile(profile);
     outcome.result = outcome.result.map_err(|error| sanitizer.error(error));
     outcome.sanitized += sanitizer.changes();
     outcome

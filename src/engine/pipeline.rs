@@ -37,6 +37,7 @@ impl EngineInner {
         let _entered = span.enter();
         let events = run_events(&invocation, run_id, name);
         let is_read_by_model = is_read_by_model(&invocation);
+        let profile = self.sanitize_profile(found.as_ref().ok().map(|found| &found.skill));
         let caller = events.as_ref().and_then(|_| invocation.caller.clone());
         if let Some(events) = &events {
             events.notify(&Redaction::default(), self.start_event(found.as_ref().ok(), &invocation));
@@ -56,7 +57,7 @@ impl EngineInner {
         };
         outcome.warnings.extend(self.helper_warning(runtime, &outcome));
         if is_read_by_model {
-            outcome = with_error_for_model(outcome);
+            outcome = with_error_for_model(outcome, profile);
         }
         outcome.duration = started.elapsed();
         let Some(events) = events else { return outcome };
@@ -89,7 +90,7 @@ impl EngineInner {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
         let mut outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
         if is_read_by_model(invocation) {
-            outcome = with_error_for_model(outcome);
+            outcome = with_error_for_model(outcome, self.sanitize_profile(None));
         }
         let Some(events) = run_events(invocation, RunId::next(), &invocation.skill) else { return outcome };
         events.notify(&Redaction::default(), self.start_event(None, invocation));

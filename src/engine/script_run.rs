@@ -250,7 +250,7 @@ impl ScriptRun<'_> {
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
         let cap = OutputCap::new(&limits, process.as_ref());
-        let texts = ModelTexts::for_run(context);
+        let texts = ModelTexts::for_run(context, self.engine.sanitize_profile(Some(self.skill)));
         let process = process.map(|report| texts.process(redaction.process(report)));
         // It is cut once it has no secret. That of a skill that was called says more about the error than what its caller wrote.
         let output = |error: &SkillError| match &process {

@@ -24,5 +24,5 @@ fn what_a_run_for_a_model_prints_is_sanitized() {
         assert!(project.metier(args).stdout.contains(&token), "a person gets it as it is");
     }
     let raw = project.metier(&["run", "x", "--for-model", "--trust", "--raw"]);
-    assert!(raw.code != 0 && raw.stderr.contains("--for-model"), "{raw:?}");
+    assert!(raw.code == 2 && raw.stderr.contains("a model reads it"), "{raw:?}");
 }

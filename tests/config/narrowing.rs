@@ -51,6 +51,7 @@ fn rows() -> Vec<Row> {
         row("trust.remembered", "trust.remembered = false", Some("false"), &["true"]),
         row("trust.locked", "", Some("true"), &["false"]),
         row("trust.locked", "trust.locked = true", Some("true"), &["false"]),
+        row("sanitize", "", None, &["'curia'"]),
         row("max_runs", "", Some("3"), &[]),
         row("max_runs", "max_runs = 3", Some("2"), &["4"]),
         row("skills.x.enabled", "", Some("false"), &["true"]),

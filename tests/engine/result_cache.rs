@@ -86,13 +86,29 @@ fn a_file_that_was_changed_gives_a_new_value_in_every_language() {
         .skill("x", "")
         .file(".metier/skills/x/skill.yaml", format!("steps: {steps}\nmetadata: {{{CACHEABLE}}}\n"))
         .file("n.txt", "first");
-    for (language, project) in [("Lua", lua), ("Rhai", rhai), ("plans", plan)] {
+    let wasm = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/scripts/main.wasm", include_bytes!("../plugins/conformance.wasm"))
+        .file(
+            ".metier/skills/x/skill.yaml",
+            format!("entrypoint: {{path: scripts/main.wasm, function: call}}\nmetadata: {{{CACHEABLE}}}\n"),
+        )
+        .file("n.txt", "first");
+    let call = json!({"name": "read_file", "args": ["n.txt"]});
+    for (language, project) in [("Lua", lua), ("Rhai", rhai), ("plans", plan), ("WebAssembly", wasm)] {
+        if language == "WebAssembly" && !cfg!(feature = "wasm-runtime") {
+            continue;
+        }
         let engine = caching(&project);
-        let is_cached = || engine.run(Invocation::new("x")).cached.is_some();
+        let invocation = match language {
+            "plans" => Invocation::new("x"),
+            _ => Invocation::new("x").input(call.clone()),
+        };
+        let is_cached = || engine.run(invocation.clone()).cached.is_some();
         assert!(!is_cached() && is_cached() && is_cached(), "{language}");
         // Of the same length, and perhaps within the same step of the clock.
         write(&project.path("n.txt"), "fir5t");
-        let outcome = engine.run(Invocation::new("x"));
+        let outcome = engine.run(invocation.clone());
         assert_eq!(outcome.cached, None, "{language}");
         let shown = value(outcome).to_string();
         assert!(shown.contains("fir5t") || shown.contains("size"), "{language}: {shown}");

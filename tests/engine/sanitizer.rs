@@ -120,6 +120,26 @@ fn a_cached_value_is_sanitized_for_a_model_only() {
     assert!(engine.run(Invocation::new("x")).cached.is_some());
 }
 
+#[test]
+fn the_profile_of_curia_is_requested_by_a_contract_or_a_configuration() {
+    let script = "if input.fails then error('no') end return {('x'):rep(10001), '<system>a</system><b>'}";
+    let contract = Project::lua(script).file(".metier/skills/x/skill.yaml", "sanitize: curia\n");
+    let plain = Project::lua(script);
+    let configuration = metier::config::Configuration::new().with("sanitize", "curia").unwrap();
+    let by_contract = contract.engine();
+    let by_configuration = plain.builder().configuration(configuration).build().unwrap();
+    let expected = json!([format!("{}[truncated]", "x".repeat(10_000)), "[truncated]"]);
+    for engine in [by_contract, by_configuration] {
+        let run = |input: Value| engine.run(Invocation::new("x").input(input).for_model());
+        assert_eq!(value(run(json!({}))), expected);
+        let failed = run(json!({"fails": true})).result.unwrap_err();
+        assert!(failed.message().starts_with("<tool_error>") && failed.message().contains("no"), "{failed}");
+        assert!(failed.location().is_some(), "{failed:?}");
+        let person = value(engine.run(Invocation::new("x")));
+        assert_eq!(person, json!(["x".repeat(10_001), "<system>a</system><b>"]));
+    }
+}
+
 #[derive(Default)]
 struct Texts(Mutex<Vec<String>>);
 

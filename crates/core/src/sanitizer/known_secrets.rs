@@ -20,12 +20,12 @@ static PREFIX_SEARCH: LazyLock<PrefixSearch> = LazyLock::new(|| {
     let mut families: Vec<Vec<&SecretFamily>> = vec![Vec::new()];
     for family in FAMILIES {
         for prefix in family.prefixes {
-            match prefixes.iter().position(|known| known == prefix) {
-                Some(at) => families[at].push(family),
-                None => {
-                    prefixes.push(prefix);
-                    families.push(vec![family]);
-                }
+            let known = prefixes.iter().position(|known| known == prefix);
+            if let Some(at) = known {
+                families[at].push(family);
+            } else {
+                prefixes.push(prefix);
+                families.push(vec![family]);
             }
         }
     }
@@ -70,7 +70,7 @@ fn secret_edit(
         return Some(Edit::new(start..end, "[secret:private-key]"));
     }
     let bytes = text.as_bytes();
-    if !begins_word(bytes, start) && !(around.is_junction)(start) {
+    if !begins_word(bytes, start) && !around.is_junction(start) {
         return None;
     }
     let ends =

@@ -7,6 +7,8 @@
 mod edit;
 mod known_secrets;
 mod private_key;
+mod profile;
+mod role_tags;
 mod secret_family;
 mod unseen;
 
@@ -18,6 +20,8 @@ use serde_json::{Map, Value};
 
 use self::edit::{Edit, apply, apply_to_lines};
 use self::known_secrets::known_secret_edits;
+pub use self::profile::SanitizeProfile;
+use self::role_tags::without_role_tags;
 use self::secret_family::Surroundings;
 use self::unseen::unseen_edits;
 use crate::error::SkillError;
@@ -28,13 +32,23 @@ use crate::unicode::spell_out;
 #[derive(Default)]
 pub struct Sanitizer {
     encoded: Option<EncodedSecrets>,
+    profile: Option<SanitizeProfile>,
     changes: Cell<u64>,
 }
+
+/// Maximum characters of the texts of a value together, and what stands in place of the rest, for Curia.
+const MAX_CURIA_CHARS: usize = 10_000;
+const TRUNCATED: &str = "[truncated]";
 
 impl Sanitizer {
     /// Also replaces the encoded forms of all secrets that this redaction knows by now.
     pub fn for_secrets_of(redaction: &Redaction) -> Self {
-        Self { encoded: redaction.encoded_secrets(), changes: Cell::new(0) }
+        Self { encoded: redaction.encoded_secrets(), ..Self::default() }
+    }
+
+    /// The same with the changes of a profile.
+    pub fn with_profile(self, profile: Option<SanitizeProfile>) -> Self {
+        Self { profile, ..self }
     }
 
     /// How many places were changed so far.
@@ -49,29 +63,31 @@ impl Sanitizer {
 
     /// The same; if the text was cut at its end, the beginning of a secret there is removed.
     pub fn cut_text(&self, text: String, is_cut: bool) -> String {
-        match self.edits(&text, is_cut) {
-            edits if edits.is_empty() => text,
-            edits => apply(&text, &edits),
-        }
+        self.changed(&text, is_cut).unwrap_or(text)
     }
 
     /// Consecutive lines, of which a secret may take several.
     pub fn lines(&self, lines: Vec<String>) -> Vec<String> {
-        match self.edits(&lines.join("\n"), false) {
+        let lines = match self.edits(&lines.join("\n"), false) {
             edits if edits.is_empty() => lines,
             edits => apply_to_lines(&lines, &edits),
-        }
+        };
+        let without_tags = |line: String| self.without_role_tags(&line).unwrap_or(line);
+        lines.into_iter().map(without_tags).collect()
     }
 
     /// The value, with its texts and keys changed at any depth. Keys that become equal get numbers.
-    pub fn value(&self, mut value: Value) -> Value {
-        self.change_value(&mut value, false);
-        value
+    pub fn value(&self, value: Value) -> Value {
+        self.cut_value(value, false)
     }
 
     /// The same; if the value is a text that was cut at its end, the beginning of a secret there is removed.
     pub fn cut_value(&self, mut value: Value, is_cut: bool) -> Value {
         self.change_value(&mut value, is_cut);
+        if self.profile.is_some() {
+            let mut left = MAX_CURIA_CHARS;
+            self.truncate_texts(&mut value, &mut left);
+        }
         value
     }
 
@@ -108,16 +124,22 @@ impl Sanitizer {
     /// The error, with its texts changed.
     pub fn error(&self, error: SkillError) -> SkillError {
         let before = self.changes();
-        let changed = error.map_texts(|text| self.text(text.to_owned()));
+        let change = |text: &str| match self.text(text.to_owned()) {
+            changed if self.profile.is_some() && text == error.message() => {
+                self.count(1);
+                format!("<tool_error>{}</tool_error>", changed.replace('<', "&lt;"))
+            }
+            changed => changed,
+        };
+        let changed = error.map_texts(change);
         if self.changes() == before { error } else { changed }
     }
 
     fn change_value(&self, value: &mut Value, is_cut: bool) {
         match value {
             Value::String(text) => {
-                let edits = self.edits(text, is_cut);
-                if !edits.is_empty() {
-                    *text = apply(text, &edits);
+                if let Some(changed) = self.changed(text, is_cut) {
+                    *text = changed;
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.change_value(item, false)),
@@ -130,19 +152,16 @@ impl Sanitizer {
     }
 
     fn change_keys(&self, entries: &mut Map<String, Value>) {
-        let edits: Vec<Vec<Edit>> = entries.keys().map(|key| self.edits(key, false)).collect();
-        if edits.iter().all(Vec::is_empty) {
+        let changed: Vec<Option<String>> = entries.keys().map(|key| self.changed(key, false)).collect();
+        if changed.iter().all(Option::is_none) {
             return;
         }
         // A key that stays as it is keeps its name.
-        let unchanged = entries.keys().zip(&edits).filter(|(_, edits)| edits.is_empty());
+        let unchanged = entries.keys().zip(&changed).filter(|(_, changed)| changed.is_none());
         let mut names: BTreeSet<String> = unchanged.map(|(key, _)| key.clone()).collect();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        let rename = |((key, value), edits): ((String, Value), Vec<Edit>)| {
-            if edits.is_empty() {
-                return (key, value);
-            }
-            let plain = apply(&key, &edits);
+        let rename = |((key, value), changed): ((String, Value), Option<String>)| {
+            let Some(plain) = changed else { return (key, value) };
             let count = counts.entry(plain.clone()).or_insert(1);
             let mut name = plain.clone();
             while !names.insert(name.clone()) {
@@ -151,25 +170,61 @@ impl Sanitizer {
             }
             (name, value)
         };
-        *entries = std::mem::take(entries).into_iter().zip(edits).map(rename).collect();
+        *entries = std::mem::take(entries).into_iter().zip(changed).map(rename).collect();
+    }
+
+    /// The text with all that is changed in it; `None` if that is nothing.
+    fn changed(&self, text: &str, is_cut: bool) -> Option<String> {
+        let clean = match self.edits(text, is_cut) {
+            edits if edits.is_empty() => None,
+            edits => Some(apply(text, &edits)),
+        };
+        self.without_role_tags(clean.as_deref().unwrap_or(text)).or(clean)
+    }
+
+    fn without_role_tags(&self, text: &str) -> Option<String> {
+        let (clean, removed) = self.profile.and_then(|_| without_role_tags(text))?;
+        self.count(removed);
+        Some(clean)
+    }
+
+    /// Cuts the texts of a value that have more characters together than are left, and counts what they have.
+    fn truncate_texts(&self, value: &mut Value, left: &mut usize) {
+        match value {
+            Value::String(text) => match text.char_indices().nth(*left) {
+                Some((end, _)) => {
+                    self.count(1);
+                    text.replace_range(end.., TRUNCATED);
+                    *left = 0;
+                }
+                None => *left -= text.chars().count(),
+            },
+            Value::Array(items) => items.iter_mut().for_each(|item| self.truncate_texts(item, left)),
+            Value::Object(entries) => entries.values_mut().for_each(|item| self.truncate_texts(item, left)),
+            _ => {}
+        }
+    }
+
+    fn count(&self, places: u64) {
+        self.changes.set(self.changes.get() + places);
     }
 
     /// The changes that a text needs, in its order.
     fn edits(&self, text: &str, is_cut: bool) -> Vec<Edit> {
         let unseen = unseen_edits(text);
         let edits = if unseen.is_empty() {
-            self.secret_edits(text, &|_| false, is_cut)
+            self.secret_edits(text, None, is_cut)
         } else {
             self.edits_of_seen(text, unseen, is_cut)
         };
-        self.changes.set(self.changes.get() + edits.len() as u64);
+        self.count(edits.len() as u64);
         edits
     }
 
     /// The same for a text with characters that nobody sees: they may stand in the midst of a secret, or where it begins or ends.
     fn edits_of_seen(&self, text: &str, unseen: Vec<Edit>, is_cut: bool) -> Vec<Edit> {
         let seen = SeenText::new(text, &unseen);
-        let secrets = self.secret_edits(&seen.text, &|at| seen.is_junction(at), is_cut);
+        let secrets = self.secret_edits(&seen.text, Some(&|at| seen.is_junction(at)), is_cut);
         let secrets: Vec<Edit> = secrets.into_iter().map(|edit| seen.in_whole_text(edit)).collect();
         let mut edits = Vec::with_capacity(unseen.len() + secrets.len());
         let mut unseen = unseen.into_iter().peekable();
@@ -185,7 +240,12 @@ impl Sanitizer {
         edits
     }
 
-    fn secret_edits(&self, text: &str, is_junction: &dyn Fn(usize) -> bool, is_cut: bool) -> Vec<Edit> {
+    fn secret_edits(
+        &self,
+        text: &str,
+        is_junction: Option<&dyn Fn(usize) -> bool>,
+        is_cut: bool,
+    ) -> Vec<Edit> {
         let mut edits = known_secret_edits(text, &Surroundings { is_junction, is_cut });
         if let Some(encoded) = &self.encoded {
             let found = encoded.find(text, is_cut);
@@ -211,7 +271,7 @@ pub fn text_for_model(text: &str) -> String {
 
 /// A text in which names stand for secrets that are known by their form.
 pub fn without_known_secrets(text: &str) -> Cow<'_, str> {
-    match known_secret_edits(text, &Surroundings { is_junction: &|_| false, is_cut: false }) {
+    match known_secret_edits(text, &Surroundings { is_junction: None, is_cut: false }) {
         edits if edits.is_empty() => Cow::Borrowed(text),
         edits => apply(text, &edits).into(),
     }

@@ -1,4 +1,4 @@
-//! Private keys in PEM and OpenPGP armour: what begins and ends them is fixed, and the lines between are base64.
+//! Private keys in PEM and in armour of PGP: what begins and ends them is fixed, and the lines between are base64.
 
 use memchr::memmem;
 

@@ -36,8 +36,8 @@ pub(super) enum BodyEnd {
 
 /// What surrounds the bytes that are matched.
 pub(super) struct Surroundings<'a> {
-    /// Whether something was taken out of the text before this place.
-    pub(super) is_junction: &'a dyn Fn(usize) -> bool,
+    /// Whether something was taken out of the text at a place; `None` if nothing was.
+    pub(super) is_junction: Option<&'a dyn Fn(usize) -> bool>,
     /// Whether the text goes on where it ends here.
     pub(super) is_cut: bool,
 }
@@ -48,11 +48,17 @@ const MIN_CUT_BYTES: usize = 4;
 /// What this program puts where it cuts a text.
 const ELLIPSIS: &[u8] = "…".as_bytes();
 
+impl Surroundings<'_> {
+    pub(super) fn is_junction(&self, at: usize) -> bool {
+        self.is_junction.is_some_and(|is_junction| is_junction(at))
+    }
+}
+
 impl SecretFamily {
     /// The end of the secret whose prefix ends there; `None` if it is none.
     pub(super) fn body_end(&self, bytes: &[u8], start: usize, around: &Surroundings<'_>) -> Option<BodyEnd> {
         let across = self.match_body(bytes, start, around, &|_| false);
-        across.or_else(|| self.match_body(bytes, start, around, around.is_junction))
+        across.or_else(|| self.match_body(bytes, start, around, around.is_junction?))
     }
 
     /// The same, for a body whose runs end at such places once they are long enough.
@@ -82,7 +88,7 @@ impl SecretFamily {
             at += run;
         }
         let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        if bytes.get(at).is_some_and(goes_on) && !(around.is_junction)(at) {
+        if bytes.get(at).is_some_and(goes_on) && !around.is_junction(at) {
             return None;
         }
         let is_word = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
@@ -162,7 +168,7 @@ fn dotted(byte: u8) -> bool {
 
 /// All families, in the order of their prefixes.
 pub(super) const FAMILIES: &[SecretFamily] = &[
-    family("1password-token", &["ops_eyJ"], &[Run(base64, 200, 4000)]),
+    family("1password-token", &["ops_eyJ"], &[Run(base64, 200, 1200)]),
     family("age-secret-key", &["AGE-SECRET-KEY-1"], &[exactly(58, capital)]),
     family("airtable-token", &["pat"], &[exactly(14, alnum), Text("."), exactly(64, hex)]),
     family("alibaba-access-key-id", &["LTAI"], &[Run(alnum, 16, 26)]),
@@ -183,7 +189,7 @@ pub(super) const FAMILIES: &[SecretFamily] = &[
     family("e2b-key", &["e2b_"], &[exactly(40, hex)]),
     family("easypost-key", &["EZAK", "EZTK"], &[exactly(54, alnum)]),
     mixed("figma-token", &["figd_"], &[Run(url64, 40, 60)]),
-    family("fly-token", &["fm1a_", "fm1r_", "fm2_"], &[Run(base64, 100, 4000)]),
+    family("fly-token", &["fm1a_", "fm1r_", "fm2_"], &[Run(base64, 100, 1200)]),
     mixed("fly-token", &["fo1_"], &[exactly(43, url64)]),
     mixed("frameio-token", &["fio-u-"], &[exactly(64, url64)]),
     family("github-token", &["gho_", "ghp_", "ghr_", "ghs_", "ghu_"], &[Run(alnum, 36, 255)]),
@@ -208,7 +214,7 @@ pub(super) const FAMILIES: &[SecretFamily] = &[
     ),
     mixed("google-api-key", &["AIza"], &[exactly(35, url64)]),
     mixed("google-client-secret", &["GOCSPX-"], &[exactly(28, url64)]),
-    mixed("google-token", &["ya29."], &[Run(dotted, 30, 2000)]),
+    mixed("google-token", &["ya29."], &[Run(url64, 30, 2000)]),
     family("grafana-token", &["glsa_"], &[exactly(32, alnum), Text("_"), exactly(8, any_hex)]),
     mixed("grafana-token", &["glc_"], &[Run(base64, 32, 400)]),
     family("groq-key", &["gsk_"], &[Run(alnum, 48, 60)]),
@@ -246,7 +252,7 @@ pub(super) const FAMILIES: &[SecretFamily] = &[
     family("resend-key", &["re_"], &[exactly(8, alnum), Text("_"), exactly(24, alnum)]),
     family("rubygems-key", &["rubygems_"], &[exactly(48, hex)]),
     mixed("sendgrid-key", &["SG."], &[exactly(22, url64), Text("."), exactly(43, url64)]),
-    mixed("sentry-token", &["sntrys_"], &[Run(base64, 80, 2000)]),
+    mixed("sentry-token", &["sntrys_"], &[Run(base64, 80, 600)]),
     family("sentry-token", &["sntryu_"], &[exactly(64, hex)]),
     family("shippo-key", &["shippo_live_", "shippo_test_"], &[exactly(40, hex)]),
     family("shopify-token", &["shpat_", "shpca_", "shppa_", "shpss_"], &[exactly(32, any_hex)]),
@@ -284,11 +290,7 @@ pub(super) const FAMILIES: &[SecretFamily] = &[
 /// as `\n`, `%20` or `\u003d`.
 pub(super) fn begins_word(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
-    match before.last() {
-        None => true,
-        Some(byte) if url64(*byte) => ends_with_escape(before),
-        Some(_) => true,
-    }
+    !before.last().copied().is_some_and(url64) || ends_with_escape(before)
 }
 
 fn ends_with_escape(before: &[u8]) -> bool {
