@@ -8,9 +8,7 @@ const OTHERS: [&str; 4] = ["iframe", "object", "embed", "applet"];
 /// The text without these tags, and how many were taken out; `None` if it has none. What becomes such a tag when another one is taken
 /// out goes too.
 pub(super) fn without_role_tags(text: &str) -> Option<(String, u64)> {
-    if memchr::memchr(b'<', text.as_bytes()).is_none() {
-        return None;
-    }
+    memchr::memchr(b'<', text.as_bytes())?;
     let mut clean = TagRemover::default();
     for part in text.split_inclusive(['<', '>']) {
         clean.push(part);
