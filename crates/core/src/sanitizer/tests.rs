@@ -409,6 +409,15 @@ fn corpus() -> Vec<(String, String)> {
         "a source map".into(),
         format!("//# sourceMappingURL=data:application/json;base64,eyJ{image}"),
     ));
+    for (name, line) in [
+        ("Japanese", "東京都は、日本の首都である。人口は約1400万人で、\n"),
+        ("Russian", "Москва — столица России, крупнейший по численности населения город.\n"),
+        ("Arabic", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها.\n"),
+        ("Hindi", "नई दिल्ली भारत की राजधानी है। यह भारत सरकार का केंद्र है।\n"),
+        ("a frame", "│ ┌──────┐ ✓ done █████░░░ 62% │\n"),
+    ] {
+        texts.push((name.into(), line.repeat(200)));
+    }
     let url64 = random.word("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", 400_000);
     texts.push(("base64 for addresses".into(), format!("https://x.example/?state={url64}&code=1")));
     texts

@@ -47,9 +47,10 @@ fn plain_ascii_len(bytes: &[u8]) -> usize {
     blocks + bytes[blocks..].iter().take_while(|byte| is_plain(**byte)).count()
 }
 
-/// Letters of the scripts that most texts are in, which are quickly known: Latin, Greek, Cyrillic, Han and Hangul.
+/// Letters of the scripts that most texts are in, which are quickly known: Latin, Greek, Cyrillic, Hebrew, Arabic, Han and Hangul.
 fn is_plain_letter(c: char) -> bool {
-    matches!(c, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{48a}'..='\u{590}'
+    matches!(c, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{48a}'..='\u{590}' | '\u{5d0}'..='\u{5ea}' | '\u{620}'..='\u{64a}'
+        | '\u{660}'..='\u{66f}' | '\u{671}'..='\u{6d5}'
         | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{27ff}' | '\u{3001}'..='\u{3029}' | '\u{3041}'..='\u{3096}'
         | '\u{309b}'..='\u{3163}' | '\u{3190}'..='\u{a66e}' | '\u{ac00}'..='\u{d7a3}')
 }
