@@ -22,6 +22,8 @@ pub mod contract {
     //! must agree, except for descriptions.
 
     #[doc(inline)]
+    pub use metier_core::sanitizer::SanitizeProfile;
+    #[doc(inline)]
     pub use metier_skill::contract::{
         Contract, ContractLimits, ContractMetadata, DefinitionFormat, Dependencies, Dependency, Enrichment,
         Entrypoint, Example, HostNeeds, HttpCall, Infrastructure, InfrastructureKind, InputForm,

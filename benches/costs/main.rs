@@ -15,6 +15,7 @@ mod ratios;
 mod registry;
 mod rhai_calls;
 mod sandbox;
+mod sanitizer;
 mod scripts;
 mod sequence;
 mod trust;
@@ -66,6 +67,7 @@ fn main() {
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     audit::lines(&mut criterion);
+    sanitizer::runs(&mut criterion);
     configuration::load(&mut criterion);
     mcp::calls(&mut criterion);
     cold::start(&mut criterion);

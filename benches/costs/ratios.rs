@@ -57,6 +57,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(1.0, 1),
     ),
     (
+        "a text of 1 MB as the value of a run, for a model (at least 200 MB/s) / for a person",
+        "sanitizer/for_model",
+        "sanitizer/for_person",
+        AddedMicros(5_000.0, 1),
+    ),
+    (
         "the configuration from two files and the environment / reading the bytes of both files",
         "configuration/metier",
         "configuration/read",

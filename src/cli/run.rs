@@ -95,7 +95,7 @@ struct ConsentArgs {
 /// The options about trust and remembered grants.
 #[derive(clap::Args)]
 struct TrustArgs {
-    /// Run it as if a model had chosen it: only if it is trusted
+    /// Run it as if a model had chosen it: only if it is trusted, and with results that a model may read
     #[arg(long)]
     for_model: bool,
     /// Trust the skill and those that it calls for this run

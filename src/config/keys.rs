@@ -2,6 +2,7 @@
 
 use super::value::KeyType;
 use metier_core::policy::{ExecutionMode, OutputPolicy, SandboxLevel, SandboxMode};
+use metier_core::sanitizer::SanitizeProfile;
 
 /// A key of the configuration, such as `limits.timeout`.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,8 @@ const SANDBOX_LEVELS: &[&str] =
     &[SandboxLevel::Namespaces.name(), SandboxLevel::Landlock.name(), SandboxLevel::LandlockUnscoped.name()];
 const EXECUTION_MODES: &[&str] = &[ExecutionMode::Worker.name(), ExecutionMode::InProcess.name()];
 const OUTPUT_POLICIES: &[&str] = &[OutputPolicy::Kill.name(), OutputPolicy::Truncate.name()];
+
+const SANITIZE_PROFILES: &[&str] = &[SanitizeProfile::Curia.name()];
 
 /// All keys.
 pub const KEYS: &[Key] = {
@@ -181,6 +184,13 @@ pub const KEYS: &[Key] = {
             "Whether nothing runs that cannot be recorded; this also switches the audit log on",
         )
         .default("false"),
+        key(
+            "sanitize",
+            Word(SANITIZE_PROFILES),
+            Never,
+            "What is changed in all that a model reads, besides secrets and invisible characters",
+        )
+        .default("nothing"),
         key(
             "max_runs",
             Count,

@@ -14,6 +14,7 @@ use super::secret_source::SecretSource;
 use super::value::ConfigValue;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::policy::{Permission, SandboxMode};
+use metier_core::sanitizer::SanitizeProfile;
 
 /// What the configuration says about the runs of one skill.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,7 @@ pub(crate) struct ResolvedConfiguration {
     other: SkillSettings,
     ignores_remembered_grants: bool,
     requires_lock: bool,
+    sanitize: Option<SanitizeProfile>,
 }
 
 impl ResolvedConfiguration {
@@ -67,6 +69,7 @@ impl ResolvedConfiguration {
             other: general,
             ignores_remembered_grants: !configuration.uses_remembered_grants(),
             requires_lock: configuration.locked(),
+            sanitize: configuration.word("sanitize"),
         }
     }
 
@@ -83,6 +86,11 @@ impl ResolvedConfiguration {
     /// Whether skills of the project count as trusted only as its lock file has them.
     pub(crate) fn requires_lock(&self) -> bool {
         self.requires_lock
+    }
+
+    /// What is changed in all that a model reads.
+    pub(crate) fn sanitize(&self) -> Option<SanitizeProfile> {
+        self.sanitize
     }
 
     /// Whether any skill has values for `ctx.config`.

@@ -218,9 +218,9 @@ impl EngineBuilder {
     /// Whether to answer a run with the value of an equal one, where the contract of its skill says `cacheable: true`, `idempotent: true`
     /// and, as `cache_ttl`, for how long. Default: no.
     ///
-    /// Equal are runs of the same script, with the same files of the skill, input, project and effective permissions. The files of the
-    /// project that the script reads are not compared: that they do not matter for so long is what its author says. A value from the
-    /// cache is told in the log of its run.
+    /// Equal are runs of the same script, with the same files of the skill, input, project and effective permissions, in which the calls
+    /// that read through the host API have the same answers now. The files that an external script reads are not compared: that they do
+    /// not matter for so long is what its author says. `Outcome::cached` and the log of a run say that its value comes from the cache.
     ///
     /// Never cached are errors, runs that may do more than read or about which an approver may decide, skills with settings or state,
     /// external scripts unless a sandbox is required, runtimes of the embedder, and runs with standard input or a journal.

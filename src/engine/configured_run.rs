@@ -18,6 +18,7 @@ use metier_core::host::{Extensions, WithheldValues};
 use metier_core::policy::{
     CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
 };
+use metier_core::sanitizer::SanitizeProfile;
 
 impl Engine {
     /// What the user's configuration grants to runs of the skill that nobody else calls. In an engine with a
@@ -32,6 +33,12 @@ impl EngineInner {
     /// What the configuration says about runs of this skill.
     pub(super) fn skill_settings(&self, skill: &Skill) -> Option<&SkillSettings> {
         Some(self.configuration.as_ref()?.of_skill(skill.name()))
+    }
+
+    /// What its contract or the configuration changes in what a model reads of the skill's runs.
+    pub(super) fn sanitize_profile(&self, skill: Option<&Skill>) -> Option<SanitizeProfile> {
+        let own = skill.and_then(Skill::contract).and_then(|contract| contract.sanitize);
+        own.or_else(|| self.configuration.as_ref()?.sanitize())
     }
 
     /// `unavailable` if the configuration switches the skill off.

@@ -349,6 +349,11 @@ impl Invocation {
 
     /// A model chose this run, and not a person: in an engine with a [trust store](super::EngineBuilder::trust) only trusted skills
     /// run, also where they call one another; for others the run fails with `untrusted` and nothing of them is executed.
+    ///
+    /// A model reads the outcome and the events, so all texts in them are sanitized: secrets that are known by their form, such as tokens of
+    /// GitHub, and base64 of the run's own secrets become `[secret:NAME]`, orders to a terminal are taken out, and invisible characters
+    /// are spelled out. `Outcome::sanitized` counts the places. The run fails with `usage` if its output is
+    /// [passed on as it comes](Invocation::stream_output).
     pub fn for_model(mut self) -> Self {
         self.trust.is_for_model = true;
         self.extensions.insert(ForModel);

@@ -63,6 +63,7 @@ mod folder_lock;
 mod gates;
 mod invocation;
 mod limit_support;
+mod model_texts;
 mod named_scripts;
 mod output_cap;
 mod package_installer;

@@ -31,6 +31,11 @@ impl OutputCap {
         }
     }
 
+    /// Whether a value that is a text is only the beginning of it.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.is_stdout_truncated
+    }
+
     /// The value without secrets, including one that is cut off at its end.
     pub(super) fn redact(&self, redaction: &Redaction, value: Value) -> Redacted<Value> {
         match value {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::{EngineInner, Invocation, Outcome};
 use crate::engine::audit::run_listener;
+use crate::engine::model_texts::{SanitizedObserver, is_read_by_model, with_error_for_model};
 use crate::engine::run_audit::RunAudit;
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
@@ -41,6 +42,8 @@ impl EngineInner {
         let span = tracing::info_span!("run", skill = name, %run_id);
         let _entered = span.enter();
         let events = run_events(&invocation, run_id, name);
+        let is_read_by_model = is_read_by_model(&invocation);
+        let profile = self.sanitize_profile(found.as_ref().ok().map(|found| &found.skill));
         let caller = events.as_ref().and_then(|_| invocation.caller.clone());
         if let Some(events) = &events {
             events.notify(&Redaction::default(), self.start_event(found.as_ref().ok(), &invocation));
@@ -64,6 +67,9 @@ impl EngineInner {
             Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
         };
         outcome.warnings.extend(self.helper_warning(runtime, &outcome));
+        if is_read_by_model {
+            outcome = with_error_for_model(outcome, profile);
+        }
         outcome.duration = started.elapsed();
         if let Some(audit) = audit {
             audit.finish(&outcome);
@@ -118,7 +124,10 @@ impl EngineInner {
     /// The outcome of a run that does not start; its observer receives it too.
     pub(super) fn refuse(&self, invocation: &Invocation, error: SkillError) -> Outcome {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
-        let outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
+        let mut outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
+        if is_read_by_model(invocation) {
+            outcome = with_error_for_model(outcome, self.sanitize_profile(None));
+        }
         let run_id = RunId::next();
         if let Some(writer) = &self.audit {
             RunAudit::new(writer, run_id, None, invocation).finish(&outcome);
@@ -228,6 +237,9 @@ fn run_events(invocation: &Invocation, run: RunId, skill: &str) -> Option<Arc<Ru
     if let Some(caller) = &invocation.caller {
         return caller.events().map(|events| events.for_callee(run, skill));
     }
-    let observer = invocation.observer.clone()?;
+    let mut observer = invocation.observer.clone()?;
+    if is_read_by_model(invocation) {
+        observer = Arc::new(SanitizedObserver(observer));
+    }
     Some(RunEvents::new(observer, run, skill, invocation.extensions.clone()))
 }

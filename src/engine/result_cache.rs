@@ -1,8 +1,9 @@
 //! Values of skills that permit to cache them, for engines whose embedder asks for it.
 //!
-//! A key holds all that metier knows of a run: the skill with its files, the script, the project, the permissions and the input. It does
-//! not hold the files of the project that the script reads, which is why an embedder must ask for the cache. A run that may do more than
-//! read, or about which somebody may decide while it runs, is never answered from it.
+//! A key holds all that metier knows of a run before it: the skill with its files, the script, the project, the permissions and the
+//! input. With a value is kept what its run read through the host API, and a value is used again only while all of that is the same. What
+//! an external script reads is not known, which is why an embedder must ask for the cache. A run that may do more than read, or about
+//! which somebody may decide while it runs, is never answered from it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use crate::trust::ProjectIdentity;
 use metier_core::executor::{RuntimeId, SkillInput};
-use metier_core::host::{SkillContext, memory_size};
+use metier_core::host::{ReadRecord, SkillContext, memory_size};
 use metier_core::policy::{SandboxMode, SkillDigest};
 use metier_core::strict_json::canonical_text;
 
@@ -43,6 +44,8 @@ struct CachedValue {
     /// When its run began: nothing that it read is older.
     started: Instant,
     ttl: Duration,
+    /// What its run read; `None` if that is not known.
+    reads: Option<Arc<ReadRecord>>,
 }
 
 /// Where the value of one run is kept, which begins now.
@@ -51,14 +54,27 @@ pub(super) struct ResultSlot<'a> {
     key: ResultKey,
     ttl: Duration,
     started: Instant,
-    /// Whether the run has its value from here.
-    is_answered: Cell<bool>,
+    /// The age of the value that the run has from here.
+    answer_age: Cell<Option<Duration>>,
+}
+
+/// A value that a run made, before it is kept.
+pub(super) struct NewEntry<'a> {
+    slot: ResultSlot<'a>,
+    value: CachedValue,
+}
+
+impl NewEntry<'_> {
+    /// Keeps the value for equal runs.
+    pub(super) fn insert(self) {
+        self.slot.cache.lock().insert(self.slot.key, self.value);
+    }
 }
 
 impl ResultCache {
     /// The place of runs with this key, whose skill permits to use a value for so long.
     pub(super) fn slot(&self, key: ResultKey, ttl: Duration) -> ResultSlot<'_> {
-        ResultSlot { cache: self, key, ttl, started: Instant::now(), is_answered: Cell::new(false) }
+        ResultSlot { cache: self, key, ttl, started: Instant::now(), answer_age: Cell::new(None) }
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedValues> {
@@ -66,27 +82,38 @@ impl ResultCache {
     }
 }
 
-impl ResultSlot<'_> {
-    /// The value of an equal run that is not too old, and its age.
-    pub(super) fn get(&self) -> Option<(Value, Duration)> {
-        let found = {
+impl<'a> ResultSlot<'a> {
+    /// The value of an equal run that is not too old and read what this one would read, and its age.
+    pub(super) fn get(&self, context: &SkillContext) -> Option<(Value, Duration)> {
+        let (value, started, reads) = {
             let cached = self.cache.lock();
             let found = cached.values.get(&self.key).filter(|found| !found.is_expired())?;
-            (found.value.clone(), found.started.elapsed())
+            (found.value.clone(), found.started, found.reads.clone())
         };
-        self.is_answered.set(true);
-        Some((Value::clone(&found.0), found.1))
+        if !reads.is_none_or(|reads| context.reads_the_same(&reads)) {
+            return None;
+        }
+        let age = started.elapsed();
+        self.answer_age.set(Some(age));
+        Some((Value::clone(&value), age))
     }
 
-    /// Keeps the value of the run, unless it is too large or comes from here.
-    pub(super) fn insert(self, value: &Value) {
-        let bytes = memory_size(value);
-        if self.is_answered.get() || bytes > MAX_BYTES / 4 {
-            return;
+    /// The age of the value that the run has from here.
+    pub(super) fn answer_age(&self) -> Option<Duration> {
+        self.answer_age.get()
+    }
+
+    /// What to keep of the run; nothing if its value is too large or comes from here, or if it is not known what it read.
+    pub(super) fn entry(self, value: &Value, context: &SkillContext) -> Option<NewEntry<'a>> {
+        let reads = context.reads().cloned();
+        let bytes = memory_size(value) + reads.as_ref().map_or(0, |reads| reads.bytes());
+        let is_known = reads.as_ref().is_none_or(|reads| reads.is_complete());
+        if self.answer_age.get().is_some() || bytes > MAX_BYTES / 4 || !is_known {
+            return None;
         }
         let value = Arc::new(value.clone());
-        let entry = CachedValue { value, bytes, started: self.started, ttl: self.ttl };
-        self.cache.lock().insert(self.key, entry);
+        let value = CachedValue { value, bytes, started: self.started, ttl: self.ttl, reads };
+        Some(NewEntry { slot: self, value })
     }
 }
 
@@ -188,12 +215,17 @@ mod tests {
         key
     }
 
+    fn context() -> SkillContext {
+        SkillContext::builder("x").build()
+    }
+
     fn store(cache: &ResultCache, number: u32, value: &Value, ttl: Duration) {
-        cache.slot(key(number), ttl).insert(value);
+        let entry = cache.slot(key(number), ttl).entry(value, &context());
+        entry.into_iter().for_each(NewEntry::insert);
     }
 
     fn value(cache: &ResultCache, number: u32) -> Option<Value> {
-        cache.slot(key(number), Duration::ZERO).get().map(|(value, _)| value)
+        cache.slot(key(number), Duration::ZERO).get(&context()).map(|(value, _)| value)
     }
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -205,8 +237,9 @@ mod tests {
         store(&cache, 2, &json!(2), Duration::ZERO);
         assert_eq!(value(&cache, 1), Some(json!(1)));
         let later = cache.slot(key(1), MINUTE);
-        assert!(later.get().is_some());
-        later.insert(&json!("what was answered from here is not younger for it"));
+        assert!(later.get(&context()).is_some());
+        let entry = later.entry(&json!("what was answered from here is not younger for it"), &context());
+        assert!(entry.is_none());
         assert_eq!(value(&cache, 1), Some(json!(1)));
         assert_eq!((value(&cache, 2), value(&cache, 3)), (None, None));
     }

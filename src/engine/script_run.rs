@@ -12,6 +12,7 @@ use crate::engine::contract_validation::{validate_input, validate_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
+use crate::engine::model_texts::{ModelTexts, is_read_by_model};
 use crate::engine::output_cap::OutputCap;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_audit::RunAudit;
@@ -22,7 +23,7 @@ use crate::engine::skill_set::SkillSet;
 use crate::registry::{FileList, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::outcome::RedactedOutcome;
+use metier_core::host::outcome::{CachedResult, RedactedOutcome};
 use metier_core::host::{
     AddressSpaceReservation, CallAccess, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents,
     RunId, SkillContext, StdinSource, catch_panic,
@@ -223,12 +224,15 @@ impl ScriptRun<'_> {
         }
         let shown = (has_agreed && context.call_recorder().is_some())
             .then(|| context.redaction().value(input.value.clone().unwrap_or_default()).into_inner());
-        if let Some((value, age)) = slot.and_then(ResultSlot::get) {
+        if let Some((value, age)) = slot.and_then(|slot| slot.get(context)) {
             let age = age.as_secs();
             context.log_once(LogLevel::Info, format!("the value is that of an equal run, {age} s ago"))?;
             self.record_access(context, shown);
             self.audit.into_iter().for_each(RunAudit::set_cached);
             return Ok(SkillOutput::from(value));
+        }
+        if slot.is_some() && self.is_in_process() {
+            context.record_reads();
         }
         let before = if may_change { self.list_files() } else { None };
         let result = catch_runtime_panic(|| executor.execute_with_context(input, Some(context)));
@@ -270,30 +274,36 @@ impl ScriptRun<'_> {
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
         let cap = OutputCap::new(&limits, process.as_ref());
-        let process = process.map(|report| redaction.process(report));
+        let texts = ModelTexts::for_run(context, self.engine.sanitize_profile(Some(self.skill)));
+        let process = process.map(|report| texts.process(redaction.process(report)));
         // It is cut once it has no secret. That of a skill that was called says more about the error than what its caller wrote.
         let output = |error: &SkillError| match &process {
             Some(report) if error.output().is_none() => Some(report.as_inner().error_output()),
             _ => None,
         };
-        let result = result
+        let value = result
             .and_then(|output| self.validate_value(output, context))
-            .map(|value| cap.redact(context.value_redaction(), value))
+            .map(|value| cap.redact(context.value_redaction(), value));
+        let cached = slot.as_ref().and_then(ResultSlot::answer_age).map(CachedResult::new);
+        // As the script made it: a later run may be for a person.
+        let entry = slot.and_then(|slot| slot.entry(value.as_ref().ok()?.as_inner(), context));
+        let result = value
+            .map(|value| texts.value(value, cap.is_beginning()))
             .and_then(|value| cap.enforce(value))
             .map_err(|error| redaction.error(with_deadline(error, context, &limits)))
             .map_err(|error| match output(error.as_inner()) {
                 Some(output) => error.map(|error| error.with_output(output)),
                 None => error,
             });
-        if let (Ok(value), Some(slot)) = (&result, slot.filter(|_| !cap.was_truncated())) {
-            slot.insert(value.as_inner());
+        if let (Ok(_), Some(entry)) = (&result, entry.filter(|_| !cap.was_truncated())) {
+            entry.insert();
         }
         tracing::debug!(skill = self.skill.name(), ok = result.is_ok(), "ran");
         let left = RedactedOutcome {
             result,
-            log: context.take_redacted_log(),
+            log: texts.log(context.take_redacted_log()),
             process,
-            steps: context.take_redacted_steps(),
+            steps: texts.steps(context.take_redacted_steps()),
             sandbox,
         };
         let grants = match context.caller() {
@@ -304,6 +314,8 @@ impl ScriptRun<'_> {
         Outcome::from_run(self.skill.name().to_owned(), version, &limits, left)
             .with_grants(grants)
             .with_truncation(cap.was_truncated())
+            .with_cached(cached)
+            .with_sanitized(texts.changes())
             .with_stop_cause(context.cancel().cause())
     }
 
@@ -381,7 +393,13 @@ fn with_deadline(error: SkillError, context: &SkillContext, limits: &Limits) -> 
 fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<WorkerOptions>) -> Result<()> {
     let extensions = &invocation.extensions;
     let has_stdin = extensions.get::<StdinSource>().is_some();
-    let wants_streams = has_stdin || extensions.get::<OutputSinks>().is_some();
+    let has_sinks = extensions.get::<OutputSinks>().is_some();
+    if has_sinks && is_read_by_model(invocation) {
+        let sentence = "failed to pass the output of the script on as it comes: a model reads it, so it is sanitized when it is whole";
+        return Err(SkillError::new(ErrorKind::Usage, sentence)
+            .with_help("run it without that; the outcome has the value and the output"));
+    }
+    let wants_streams = has_stdin || has_sinks;
     if !wants_streams || invocation.caller.is_some() || runtime == RuntimeId::EXTERNAL && worker.is_none() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::unicode::spell_out;
+use metier_core::sanitizer::text_for_model;
 
 /// Maximum bytes of a list of skills.
 const MAX_LIST: usize = 20_000;
@@ -28,7 +28,7 @@ pub(super) struct ActivatedSkills(Mutex<HashSet<(String, u64)>>);
 
 /// The tools as a client lists them.
 pub(super) fn tools(inventory: &Inventory) -> Vec<Tool> {
-    let names: Vec<String> = inventory.for_models().map(|skill| spell_out(skill.name())).collect();
+    let names: Vec<String> = inventory.for_models().map(|skill| text_for_model(skill.name())).collect();
     let text = |about: &str| json!({"type": "string", "description": about});
     let mut tools = vec![tool(
         LIST,

@@ -21,6 +21,11 @@ pub(super) const MAX_DECLARED_TEXT: usize = 500_000;
 /// The most characters of why a plan started over.
 const MAX_REASON: usize = 1_000;
 
+/// Where a client finds the age of a value that an equal call made.
+const CACHED_KEY: &str = "metier/cached";
+/// Where a client finds in how many places the result was changed for a model.
+const SANITIZED_KEY: &str = "metier/sanitized";
+
 /// For whom a result is made.
 pub(super) struct Audience<'a> {
     /// Bytes of text that the client takes, [`MAX_TEXT`] unless the skill declares more.
@@ -51,7 +56,13 @@ pub(super) fn call_result(
     audience: &Audience<'_>,
 ) -> CallToolResult {
     let started_over = outcome.started_over.take();
+    let (cached, sanitized) = (outcome.cached, outcome.sanitized);
     let mut result = run_result(outcome, output_schema, audience);
+    let facts = cached.map(|cached| (CACHED_KEY, json!(cached)));
+    let facts = facts.into_iter().chain((sanitized > 0).then(|| (SANITIZED_KEY, json!(sanitized))));
+    for (key, value) in facts {
+        result.meta.get_or_insert_with(MetaObject::new).insert(key.to_owned(), value);
+    }
     result.content.extend(started_over.map(|reason| {
         let reason = metier_core::excerpt::shorten(&shown_text(&reason), MAX_REASON);
         ContentBlock::text(format!("The plan started over, from its first step: {reason}."))

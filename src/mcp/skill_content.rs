@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::client_variables::fill_client_variables;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::unicode::{is_plain_ascii, mark_escapes, spell_out};
+use metier_core::sanitizer::text_for_model;
+use metier_core::unicode::{is_plain_ascii, mark_escapes};
 
 /// Maximum bytes of a file that is read.
 pub(super) const MAX_FILE: u64 = 16 << 20;
@@ -15,9 +16,9 @@ const MAX_LINES: usize = 20;
 /// The names of the file with the text.
 const SKILL_FILES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
 
-/// A text with its invisible characters spelled out, except line breaks and tabs.
+/// A text without secrets that are known by their form, and with its invisible characters spelled out, except line breaks and tabs.
 pub(super) fn shown_text(text: &str) -> String {
-    spell_out(text)
+    text_for_model(text)
 }
 
 /// The same on one line.

@@ -12,7 +12,7 @@ use super::skill_uri::file_uri;
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::unicode::{spell_out, spell_out_json};
+use metier_core::sanitizer::{json_for_model, text_for_model};
 use metier_skill::{Profile, SkillLocation, typed_frontmatter};
 
 /// The file that stands for a skill in this extension.
@@ -72,9 +72,9 @@ fn entry(engine: &Engine, skill: &Skill) -> Result<SkillEntry> {
     if files.len() > MAX_FILES || size > MAX_BYTES {
         return Err(invalid("it has more files, or larger ones, than clients accept"));
     }
-    let mut frontmatter = SkillFrontmatter::new(name, spell_out(&description));
+    let mut frontmatter = SkillFrontmatter::new(name, text_for_model(&description));
     frontmatter.extra =
-        fields.into_iter().map(|(name, value)| (spell_out(&name), spell_out_json(value))).collect();
+        fields.into_iter().map(|(name, value)| (text_for_model(&name), json_for_model(value))).collect();
     let resource = |file: &SkillResourceFile| {
         let (size, digest) = file.facts.as_ref()?;
         Some(SkillResource::new(file_uri(skill.name(), &file.path), digest.clone(), *size))

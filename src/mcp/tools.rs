@@ -13,7 +13,7 @@ use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::policy::Permission;
-use metier_core::unicode::spell_out_json;
+use metier_core::sanitizer::json_for_model;
 use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, Schema};
 
 /// Maximum characters of a description.
@@ -284,7 +284,7 @@ fn script_schema(
     if !has_main {
         schema["required"] = json!(["script"]);
     }
-    (into_object(spell_out_json(schema)), ArgumentForm::Script { scripts, has_main, takes_args })
+    (into_object(json_for_model(schema)), ArgumentForm::Script { scripts, has_main, takes_args })
 }
 
 fn into_object(schema: Value) -> Map<String, Value> {
@@ -299,7 +299,7 @@ fn output_schema(skill: &Skill) -> Option<Value> {
 }
 
 fn listed_schema(schema: &Schema) -> Value {
-    without_default_dialect(spell_out_json(schema.json().clone()))
+    without_default_dialect(json_for_model(schema.json().clone()))
 }
 
 /// What the contract says about the size of results, if it is more than usual.

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::skill::Skill;
-use metier_core::unicode::{mark_escapes, spell_out_json};
+use metier_core::sanitizer::{json_for_model, without_known_secrets};
+use metier_core::unicode::mark_escapes;
 use metier_skill::contract::ProvidedTool;
 
 /// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
@@ -40,7 +41,7 @@ impl<'a> Catalog<'a> {
     /// inputs, `null` where it declares none, and the tools are those that something runs for: `[{name, description, input_schema}]`.
     pub fn json(&self) -> Value {
         let schema = |skill: &Skill| {
-            skill.contract()?.inputs.as_ref().map(|inputs| spell_out_json(inputs.json().clone()))
+            skill.contract()?.inputs.as_ref().map(|inputs| json_for_model(inputs.json().clone()))
         };
         let entry = |skill: &&Skill| {
             json!({
@@ -78,7 +79,7 @@ fn tools(skill: &Skill) -> Value {
         json!({
             "name": tool.name,
             "description": tool.description.as_deref().map(escape_invisible),
-            "input_schema": tool.input_schema.as_ref().map(|schema| spell_out_json(schema.json().clone())),
+            "input_schema": tool.input_schema.as_ref().map(|schema| json_for_model(schema.json().clone())),
         })
     };
     offered.iter().filter(|tool| tool.handler.is_some()).map(entry).collect()
@@ -90,12 +91,12 @@ fn on_one_line(text: &str) -> String {
     escape_invisible(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
-/// Spells out invisible characters: a person who reviews a skill must see everything that the model is shown of it.
+/// Replaces secrets that are known by their form, and spells out invisible characters: a person who reviews a skill must see everything that the model is shown of it.
 fn escape_invisible(text: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| {
         if is_unseen && !c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }
     };
-    mark_escapes(text).map(shown).collect()
+    mark_escapes(&without_known_secrets(text)).map(shown).collect()
 }
 
 fn escape_xml(text: &str) -> String {

@@ -36,6 +36,7 @@ mod questions;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;
+mod sanitizer;
 mod stopping;
 mod streams;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

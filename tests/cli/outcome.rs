@@ -7,6 +7,7 @@ use super::cli::Project;
 /// Checks the shape of an outcome: every key is present, and no others.
 pub(super) fn assert_shape(outcome: &Value) {
     let keys = [
+        "cached",
         "digest",
         "duration_ms",
         "error",
@@ -16,6 +17,7 @@ pub(super) fn assert_shape(outcome: &Value) {
         "ok",
         "process",
         "sandbox",
+        "sanitized",
         "skill",
         "steps",
         "value",

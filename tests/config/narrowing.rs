@@ -56,6 +56,7 @@ fn rows() -> Vec<Row> {
         row("trust.locked", "trust.locked = true", Some("true"), &["false"]),
         row("autonomy", "", Some("0"), &[]),
         row("autonomy", "autonomy = 70", Some("60"), &["71", "100", "101", "'high'"]),
+        row("sanitize", "", None, &["'curia'"]),
         row("max_runs", "", Some("3"), &[]),
         row("max_runs", "max_runs = 3", Some("2"), &["4"]),
         row("skills.x.enabled", "", Some("false"), &["true"]),

@@ -36,6 +36,7 @@ mod redaction;
 mod result_cache;
 mod runtimes;
 mod sampling;
+mod sanitizer;
 mod script_selection;
 mod settings;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

@@ -16,7 +16,7 @@ use crate::project::{Project, granted, value, wait_until, write};
 
 const CACHEABLE: &str = "idempotent: true, cacheable: true, cache_ttl: 5m";
 
-/// Returns what a file says, so that a value from the cache is an old one.
+/// Returns what a file says, and the input.
 const READS: &str = "return {ctx.read_file('n.txt'), input}";
 
 /// The skill `x` with that in its metadata.
@@ -40,24 +40,118 @@ fn run(input: u8) -> Invocation {
     Invocation::new("x").input(json!({"n": input}))
 }
 
-/// Whether a second run after the file has changed has the value of the first.
-fn is_answered_from_the_cache(engine: &Engine, project: &Project, grants: &[&str]) -> bool {
-    write(&project.path("n.txt"), "first");
-    assert_eq!(said(engine, granted(run(1), grants)), "first");
-    write(&project.path("n.txt"), "second");
-    said(engine, granted(run(1), grants)) == "first"
+/// Whether a second run has the value of the first.
+fn is_answered_from_the_cache(engine: &Engine, grants: &[&str]) -> bool {
+    let [first, second] = [(); 2].map(|()| engine.run(granted(run(1), grants)));
+    assert_eq!(first.cached, None);
+    let is_cached = second.cached.is_some();
+    assert_eq!(
+        (value(first), value(engine.run(granted(run(1), grants)))),
+        (value(second.clone()), value(second))
+    );
+    is_cached
 }
 
 #[test]
 fn ar_t15_an_equal_run_has_the_value_of_the_first_until_it_is_too_old() {
     let project = project("idempotent: true, cacheable: true, cache_ttl: 3s", READS);
     let engine = caching(&project);
-    assert!(is_answered_from_the_cache(&engine, &project, &[]));
+    assert!(is_answered_from_the_cache(&engine, &[]));
     let outcome = engine.run(run(1));
     let is_told = |line: &LogLine| line.message.starts_with("the value is that of an equal run, ");
     assert!(outcome.log.iter().any(is_told), "{:?}", outcome.log);
-    assert_eq!(said(&engine, run(2)), "second", "another input");
-    wait_until(Duration::from_secs(30), || said(&engine, run(1)) == "second");
+    assert!(outcome.cached.is_some_and(|cached| cached.age < Duration::from_secs(3)), "{outcome:?}");
+    let age = json!(outcome)["cached"]["age_ms"].as_u64().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let later = json!(engine.run(run(1)))["cached"]["age_ms"].as_u64();
+    assert!(later.is_none_or(|later| later >= age + 50), "{age} {later:?}");
+    let other = engine.run(run(2));
+    assert_eq!((other.cached, &json!(other)["cached"]), (None, &Value::Null), "another input");
+    wait_until(Duration::from_secs(30), || engine.run(run(1)).cached.is_none());
+}
+
+#[test]
+fn a_file_that_was_changed_gives_a_new_value_in_every_language() {
+    let lua = project(CACHEABLE, READS);
+    let rhai = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/scripts/main.rhai", r#"[ctx.read_file("n.txt"), input]"#)
+        .file(".metier/skills/x/skill.yaml", format!("metadata: {{{CACHEABLE}}}\n"))
+        .file("n.txt", "first");
+    let steps = json!([
+        {"id": "a", "tool": "read_file", "args": {"path": "n.txt"}},
+        {"id": "b", "tool": "stat", "args": {"path": "n.txt"}},
+    ]);
+    let plan = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/skill.yaml", format!("steps: {steps}\nmetadata: {{{CACHEABLE}}}\n"))
+        .file("n.txt", "first");
+    let wasm = Project::new()
+        .skill("x", "")
+        .file(".metier/skills/x/scripts/main.wasm", include_bytes!("../plugins/conformance.wasm"))
+        .file(
+            ".metier/skills/x/skill.yaml",
+            format!("entrypoint: {{path: scripts/main.wasm, function: call}}\nmetadata: {{{CACHEABLE}}}\n"),
+        )
+        .file("n.txt", "first");
+    let call = json!({"name": "read_file", "args": ["n.txt"]});
+    for (language, project) in [("Lua", lua), ("Rhai", rhai), ("plans", plan), ("WebAssembly", wasm)] {
+        if language == "WebAssembly" && !cfg!(feature = "wasm-runtime") {
+            continue;
+        }
+        let engine = project.builder().cache_results(true).compile_in_process(true).build().unwrap();
+        let invocation = match language {
+            "plans" => Invocation::new("x"),
+            _ => Invocation::new("x").input(call.clone()),
+        };
+        let is_cached = || engine.run(invocation.clone()).cached.is_some();
+        let first = engine.run(invocation.clone());
+        assert!(first.result.is_ok(), "{language}: {first:?}");
+        assert!(is_cached() && is_cached(), "{language}");
+        // Of the same length, and perhaps within the same step of the clock.
+        write(&project.path("n.txt"), "fir5t");
+        let outcome = engine.run(invocation.clone());
+        assert_eq!(outcome.cached, None, "{language}");
+        let shown = value(outcome).to_string();
+        assert!(shown.contains("fir5t") || shown.contains("size"), "{language}: {shown}");
+        assert!(is_cached(), "{language}");
+        write(&project.path("other.txt"), "which nobody reads");
+        assert!(is_cached(), "{language}");
+        std::fs::remove_file(project.path("n.txt")).unwrap();
+        assert!(!is_cached(), "{language}");
+    }
+}
+
+#[test]
+fn what_a_script_lists_or_misses_is_a_part_of_what_it_read() {
+    for (script, path) in [
+        ("return {ctx.list_dir('.')}", "new.txt"),
+        ("return {ctx.glob('**/*.txt')}", "deep/new.txt"),
+        ("return {ctx.grep('first')}", "new.txt"),
+        ("return {ctx.tree('.')}", "deep/new"),
+        ("return {ctx.find('.', 'new')}", "a-new-one"),
+        ("return {(pcall(ctx.read_file, 'new.txt'))}", "new.txt"),
+        ("return {(pcall(ctx.asset, 'node_modules/new.txt'))}", ".metier/skills/x/node_modules/new.txt"),
+    ] {
+        let project = project(CACHEABLE, script);
+        let engine = caching(&project);
+        assert!(is_answered_from_the_cache(&engine, &[]), "{script}");
+        write(&project.path(path), "first");
+        let outcome = engine.run(run(1));
+        assert_eq!(outcome.cached, None, "{script}");
+        assert_eq!(value(outcome), value(project.engine().run(run(1))), "{script}");
+    }
+}
+
+#[test]
+fn a_run_that_reads_too_often_is_not_kept() {
+    let script = "for i = 1, input.n do ctx.head('n.txt', i) end return {1}";
+    let project = project(CACHEABLE, script);
+    let engine = caching(&project);
+    for (reads, is_kept) in [(1_000, true), (1_001, false)] {
+        let run = || engine.run(Invocation::new("x").input(json!({"n": reads})));
+        assert_eq!((run().cached.is_some(), run().cached.is_some()), (false, is_kept), "{reads}");
+    }
 }
 
 #[test]
@@ -82,11 +176,8 @@ fn ar_t15_a_failed_run_is_not_kept() {
 #[test]
 fn ar_17_only_what_the_contract_and_the_embedder_permit_is_cached() {
     let permitted = project(CACHEABLE, READS);
-    assert!(is_answered_from_the_cache(&caching(&permitted), &permitted, &[]));
-    assert!(
-        !is_answered_from_the_cache(&permitted.engine(), &permitted, &[]),
-        "the embedder does not ask for it"
-    );
+    assert!(is_answered_from_the_cache(&caching(&permitted), &[]));
+    assert!(!is_answered_from_the_cache(&permitted.engine(), &[]), "the embedder does not ask for it");
     for metadata in [
         "cacheable: true, cache_ttl: 5m",
         "idempotent: false, cacheable: true, cache_ttl: 5m",
@@ -95,7 +186,7 @@ fn ar_17_only_what_the_contract_and_the_embedder_permit_is_cached() {
         "idempotent: true, cacheable: true",
     ] {
         let project = project(metadata, READS);
-        assert!(!is_answered_from_the_cache(&caching(&project), &project, &[]), "{metadata}");
+        assert!(!is_answered_from_the_cache(&caching(&project), &[]), "{metadata}");
     }
 }
 
@@ -107,20 +198,14 @@ fn a_run_that_may_do_more_than_read_is_never_answered_from_the_cache() {
             format!("---\nname: x\ndescription: d\nallowed-tools: {permission}\n---\n"),
         );
         let engine = caching(&project);
-        assert!(
-            is_answered_from_the_cache(&engine, &project, &[]),
-            "asked for and not granted: {permission}"
-        );
-        assert!(!is_answered_from_the_cache(&caching(&project), &project, &[permission]), "{permission}");
+        assert!(is_answered_from_the_cache(&engine, &[]), "asked for and not granted: {permission}");
+        assert!(!is_answered_from_the_cache(&caching(&project), &[permission]), "{permission}");
     }
     let settings = project(CACHEABLE, READS).file(
         ".metier/skills/x/skill.yaml",
         format!("metadata: {{{CACHEABLE}}}\nconfig:\n  unit: {{description: d}}\n"),
     );
-    assert!(
-        !is_answered_from_the_cache(&caching(&settings), &settings, &[]),
-        "settings are not part of a key"
-    );
+    assert!(!is_answered_from_the_cache(&caching(&settings), &[]), "settings are not part of a key");
 }
 
 #[test]
@@ -138,12 +223,12 @@ fn no_run_gets_a_value_that_another_one_was_granted() {
 fn a_skill_that_was_changed_has_no_value_yet() {
     let project = project(CACHEABLE, READS);
     let engine = caching(&project);
-    assert!(is_answered_from_the_cache(&engine, &project, &[]));
+    assert!(is_answered_from_the_cache(&engine, &[]));
     write(&project.path(".metier/skills/x/scripts/main.lua"), "return {'of other code'}");
     assert_eq!(said(&engine, run(1)), "of other code");
     write(&project.path(".metier/skills/x/scripts/main.lua"), READS);
     write(&project.path(".metier/skills/x/assets/table.txt"), "what the script may read");
-    assert_eq!(said(&engine, run(1)), "second");
+    assert_eq!(engine.run(run(1)).cached, None);
 }
 
 /// One person after another, who say yes or no.
@@ -233,10 +318,9 @@ fn a_journal_of_a_plan_is_always_written() {
         .file("n.txt", "first");
     let engine = caching(&project);
     assert_eq!(value(engine.run(Invocation::new("x"))), "first");
-    write(&project.path("n.txt"), "second");
-    assert_eq!(value(engine.run(Invocation::new("x"))), "first", "a plan that reads is cached");
+    assert!(engine.run(Invocation::new("x")).cached.is_some(), "a plan that reads is cached");
     let journals = project.home();
-    assert_eq!(value(engine.run(Invocation::new("x").journal(&journals))), "second");
+    assert_eq!(engine.run(Invocation::new("x").journal(&journals)).cached, None);
     assert!(journals.read_dir().unwrap().next().is_some(), "it has a journal");
 }
 
@@ -244,11 +328,13 @@ fn a_journal_of_a_plan_is_always_written() {
 fn the_order_of_keys_is_no_other_input() {
     let project = project(CACHEABLE, READS);
     let engine = caching(&project);
-    let run = |input: &str| Invocation::new("x").input(serde_json::from_str::<Value>(input).unwrap());
-    assert_eq!(said(&engine, run(r#"{"n": {"b": 1, "a": 2}, "m": 3}"#)), "first");
-    write(&project.path("n.txt"), "second");
-    assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 2, "b": 1}}"#)), "first");
-    assert_eq!(said(&engine, run(r#"{"m": 3, "n": {"a": 1, "b": 2}}"#)), "second");
+    let is_cached = |input: &str| {
+        let input: Value = serde_json::from_str(input).unwrap();
+        engine.run(Invocation::new("x").input(input)).cached.is_some()
+    };
+    assert!(!is_cached(r#"{"n": {"b": 1, "a": 2}, "m": 3}"#));
+    assert!(is_cached(r#"{"m": 3, "n": {"a": 2, "b": 1}}"#));
+    assert!(!is_cached(r#"{"m": 3, "n": {"a": 1, "b": 2}}"#));
 }
 
 #[cfg(unix)]
@@ -256,9 +342,9 @@ fn the_order_of_keys_is_no_other_input() {
 fn a_value_of_a_project_is_none_of_another_one_at_its_path() {
     let project = project(CACHEABLE, READS);
     let engine = caching(&project);
-    assert!(is_answered_from_the_cache(&engine, &project, &[]));
+    assert!(is_answered_from_the_cache(&engine, &[]));
     project.replace();
-    assert_eq!(said(&engine, run(1)), "second");
+    assert_eq!(engine.run(run(1)).cached, None);
 }
 
 /// Settings of the caller's own, which no key holds.

@@ -30,12 +30,18 @@ fn a_value_is_used_again_only_where_the_server_is_configured_so() {
         .lua("reads", "return ctx.read_file('n.txt')")
         .file(".metier/skills/reads/skill.yaml", contract)
         .trusted();
-    for (arguments, second) in [(vec![], "new"), (vec!["--cache-results"], "old")] {
+    for (arguments, is_cached) in [(vec![], false), (vec!["--cache-results"], true)] {
         let mut client = project.client(&arguments);
-        std::fs::write(project.path("n.txt"), "old").unwrap();
-        assert_eq!(client.text("reads", json!({})), "old");
-        std::fs::write(project.path("n.txt"), "new").unwrap();
-        assert_eq!(client.text("reads", json!({})), second, "{arguments:?}");
+        let mut call = |text: &str| {
+            std::fs::write(project.path("n.txt"), text).unwrap();
+            let result = client.call("reads", json!({}));
+            assert_eq!(result["content"][0]["text"], text, "{arguments:?}");
+            result["_meta"]["metier/cached"]["age_ms"].is_u64()
+        };
+        assert_eq!(
+            [call("old"), call("old"), call("new"), call("new")],
+            [false, is_cached, false, is_cached]
+        );
     }
 }
 

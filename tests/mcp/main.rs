@@ -45,6 +45,7 @@ mod plugin;
 mod results;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod sampling;
+mod sanitizer;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod session_tasks;
 mod skill_tools;

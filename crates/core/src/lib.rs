@@ -12,6 +12,7 @@ pub mod hint;
 pub mod host;
 pub mod percent_encoding;
 pub mod policy;
+pub mod sanitizer;
 pub mod strict_json;
 pub mod suggestion;
 pub mod template;

@@ -52,7 +52,7 @@ const INVISIBLE: [(char, char, &str); 37] = [
 ];
 
 /// Maximum combining marks on one letter that are shown. Vietnamese has two, Hebrew with accents four.
-const MAX_COMBINING_MARKS: usize = 6;
+pub(crate) const MAX_COMBINING_MARKS: usize = 6;
 
 /// Whether the character is invisible or changes how others are displayed. Control characters and spaces do not count.
 pub fn is_invisible(c: char) -> bool {
@@ -74,16 +74,20 @@ pub fn is_control_or_invisible(c: char) -> bool {
 pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
     let (mut before, mut marks) = (None, 0);
     text.char_indices().map(move |(at, c)| {
-        let after = || text[at + c.len_utf8()..].chars().next();
-        let is_of_emoji = match c {
-            '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_emoji_symbol) || is_keycap(before, after()),
-            '\u{200d}' => before.is_some_and(can_join_emoji) && after().is_some_and(is_emoji_symbol),
-            _ => false,
-        };
+        let is_of_emoji = is_part_of_emoji(before, c, || text[at + c.len_utf8()..].chars().next());
         marks = if is_combining_mark(c) { marks + 1 } else { 0 };
         before = Some(c);
         (c, (is_control_or_invisible(c) && !is_of_emoji) || marks > MAX_COMBINING_MARKS)
     })
+}
+
+/// Whether an invisible character makes an emoji of the characters around it.
+pub(crate) fn is_part_of_emoji(before: Option<char>, c: char, after: impl FnOnce() -> Option<char>) -> bool {
+    match c {
+        '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_emoji_symbol) || is_keycap(before, after()),
+        '\u{200d}' => before.is_some_and(can_join_emoji) && after().is_some_and(is_emoji_symbol),
+        _ => false,
+    }
 }
 
 /// A text with its invisible characters spelled out, except line breaks and tabs.
@@ -190,19 +194,28 @@ fn parts_around(
 }
 
 /// What follows the sequence that the text begins with.
-fn after_escape_sequence(text: &str) -> &str {
+pub(crate) fn after_escape_sequence(text: &str) -> &str {
     if let Some(rest) = text.strip_prefix('\u{9b}').or_else(|| text.strip_prefix("\u{1b}[")) {
         return after_parameters(rest);
     }
+    // The same as one character (ECMA-48, 8-bit).
+    if let Some(string) = text.strip_prefix(['\u{90}', '\u{98}', '\u{9d}', '\u{9e}', '\u{9f}']) {
+        return after_control_string(string);
+    }
     let rest = &text[1..];
     if let Some(string) = rest.strip_prefix([']', 'P', 'X', '^', '_']) {
-        // The first of them ends it: a search for each would take time by the square of the text.
-        let Some(end) = string.find(['\u{7}', '\u{1b}', '\n']) else { return "" };
-        let rest = &string[end..];
-        return rest.strip_prefix('\u{7}').or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest);
+        return after_control_string(string);
     }
     let rest = rest.trim_start_matches(|c: char| matches!(c, ' '..='/'));
     rest.strip_prefix(|c: char| matches!(c, '0'..='~')).unwrap_or(rest)
+}
+
+/// What follows the text of a command to a terminal, such as a title.
+fn after_control_string(string: &str) -> &str {
+    // The first of them ends it: a search for each would take time by the square of the text.
+    let Some(end) = string.find(['\u{7}', '\u{1b}', '\u{9c}', '\n']) else { return "" };
+    let rest = &string[end..];
+    rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
 }
 
 /// What follows the parameters and the letter of a control sequence.

@@ -9,12 +9,17 @@ use crate::error::{ErrorKind, Result, SkillError};
 pub(super) const MAX_SHOWN_CHARS: usize = 200;
 
 /// One validated value per parameter; `null` stands for an omitted optional argument. Paths are already relative to the project.
+#[derive(Clone)]
 pub struct Args(Vec<Value>);
 
 impl Args {
     /// The values as they were validated, one for each parameter.
     pub(super) fn new(validated: Vec<Value>) -> Self {
         Self(validated)
+    }
+
+    pub(super) fn values(&self) -> &[Value] {
+        &self.0
     }
 
     /// The string in a required text or path parameter.

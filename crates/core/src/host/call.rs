@@ -14,12 +14,16 @@ use super::functions::function;
 use super::http::url_host_and_port;
 use super::log::LogLevel;
 use super::memory::check_memory_reserve;
+use super::read_record::ReadRecord;
 use crate::alloc_counter::is_reserve_released;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::{Access, runs_on_build};
 
 /// Maximum characters in the name of a tool, a skill or a secret.
 const MAX_NAME_CHARS: usize = 200;
+
+/// The function that reads the files of the skill, which takes no permission.
+const ASSET: &str = "asset";
 
 impl SkillContext {
     /// Calls a host function by name, as a script would.
@@ -30,6 +34,20 @@ impl SkillContext {
                 .with_hint(Hint::ListFunctions)
         })?;
         function.call(self, arguments)
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// Whether this run, which has the permissions of the recorded one, would read the same. The calls are made again, and log nothing.
+    pub fn reads_the_same(&self, reads: &ReadRecord) -> bool {
+        let ctx = self.clone().without_log();
+        reads.is_current(|name, args| {
+            ctx.cancel().check()?;
+            let gone = || SkillError::new(ErrorKind::InvalidArgument, name);
+            (function(name).ok_or_else(gone)?.body)(&ctx, args)
+        })
     }
 }
 
@@ -76,7 +94,17 @@ impl HostFunction {
     /// Checks permissions and runs the body.
     fn call_with(&self, ctx: &SkillContext, args: &Args) -> Result<Value> {
         self.check_permission(ctx, args)?;
-        let answer = (self.body)(ctx, args)?;
+        let answer = (self.body)(ctx, args);
+        if let Some(reads) = ctx.reads() {
+            match self.access {
+                AccessRule::Read(_) | AccessRule::ReadRoot => reads.add(self.name, args, &answer),
+                AccessRule::Unrestricted if self.name == ASSET => reads.add(self.name, args, &answer),
+                // It says nothing that the run did not say before.
+                AccessRule::Unrestricted => {}
+                _ => reads.add_unknown(),
+            }
+        }
+        let answer = answer?;
         if let AccessRule::Write(at) = self.access {
             warn_about_autorun(ctx, args.text(at));
         }

@@ -44,6 +44,7 @@ use super::call_access::{CallAccess, CallRecorder};
 use super::extensions::Extensions;
 use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
 use super::memory::HostMemory;
+use super::read_record::ReadRecord;
 use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
@@ -85,6 +86,8 @@ pub struct SkillContext {
     recorder: Option<Arc<CallRecorder>>,
     /// Where the text of a model goes while it comes, in the context of a provider that is asked for it.
     sample: Option<Arc<SampleStream>>,
+    /// Whether its calls log nothing.
+    is_silent: bool,
 }
 
 /// One is made for each run. The large parts that not every run has are boxed: beyond 1,032 bytes, glibc tidies up its free
@@ -127,6 +130,8 @@ struct ContextInner {
     config_fields: Option<Arc<[ConfigField]>>,
     journal: Option<Box<JournalPlace>>,
     steps: Mutex<Vec<StepReport>>,
+    /// What it reads, if that is recorded.
+    reads: OnceLock<Arc<ReadRecord>>,
 }
 
 /// Where the steps of a plan are recorded, and the project whose they are.

@@ -37,6 +37,7 @@ mod output_lines;
 pub mod outward_link;
 #[cfg(unix)]
 mod provider_thread;
+mod read_record;
 mod redaction;
 mod regular_file;
 mod report;
@@ -108,9 +109,10 @@ pub use http::non_public_kind;
 pub use memory::{HostMemory, check_memory_reserve};
 #[cfg(unix)]
 pub use metier_sandbox::{FileId, begins_with};
+pub use read_record::ReadRecord;
 #[cfg(unix)]
 pub use redaction::RedactedStream;
-pub use redaction::{Redacted, Redaction};
+pub use redaction::{EncodedSecrets, Redacted, Redaction};
 pub use regular_file::open_regular;
 pub use report::{
     EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,

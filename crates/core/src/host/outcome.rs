@@ -23,7 +23,7 @@ const MAX_REASON_CHARS: usize = 500;
 /// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox, steps, warnings, grants, digest}`.
+/// process, sandbox, steps, warnings, grants, digest, cached, sanitized}`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -54,9 +54,31 @@ pub struct Outcome {
     /// The digest of the skill, from engines with a trust store and for invocations with a digest. A skill that is trusted by its
     /// place has one only if the invocation names one or a grant is remembered. That of a callee counts only its own files.
     pub digest: Option<SkillDigest>,
+    /// Where the value comes from, if it is that of an earlier equal run.
+    pub cached: Option<CachedResult>,
+    /// How many places in the value, the log, the error and the output of the process were changed because a model reads them: secrets
+    /// that are known by their form, encoded secrets of the run, and characters that nobody sees. 0 for other runs.
+    pub sanitized: u64,
     /// Why a plan did not go on where an interrupted run of it ended, but from its beginning.
     #[doc(hidden)]
     pub started_over: Option<String>,
+}
+
+/// An earlier value that a run was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CachedResult {
+    /// The time since the run began that made it. In JSON `age_ms`, in milliseconds.
+    #[serde(rename = "age_ms", serialize_with = "as_milliseconds")]
+    pub age: Duration,
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl CachedResult {
+    pub fn new(age: Duration) -> Self {
+        Self { age }
+    }
 }
 
 /// Something that the author of the program around the engine should change.
@@ -217,6 +239,8 @@ impl Outcome {
             warnings: Vec::new(),
             grants: Vec::new(),
             digest: None,
+            cached: None,
+            sanitized: 0,
             started_over: None,
         }
     }
@@ -236,6 +260,8 @@ impl Outcome {
             warnings: Vec::new(),
             grants: Vec::new(),
             digest: None,
+            cached: None,
+            sanitized: 0,
             started_over: None,
         }
     }
@@ -249,6 +275,18 @@ impl Outcome {
     /// Sets the limits that were not applied to the run.
     pub fn with_unsupported_limits(mut self, limits: Vec<RuntimeLimit>) -> Self {
         self.limits.not_applied = limits;
+        self
+    }
+
+    /// Sets where the value comes from, if not from this run.
+    pub fn with_cached(mut self, cached: Option<CachedResult>) -> Self {
+        self.cached = cached;
+        self
+    }
+
+    /// Sets how many places were changed for a model.
+    pub fn with_sanitized(mut self, places: u64) -> Self {
+        self.sanitized = places;
         self
     }
 
@@ -277,7 +315,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 14)?;
+        let mut record = serializer.serialize_struct("Outcome", 16)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -292,6 +330,8 @@ impl Serialize for Outcome {
         record.serialize_field("warnings", &self.warnings)?;
         record.serialize_field("grants", &self.grants)?;
         record.serialize_field("digest", &self.digest)?;
+        record.serialize_field("cached", &self.cached)?;
+        record.serialize_field("sanitized", &self.sanitized)?;
         record.end()
     }
 }

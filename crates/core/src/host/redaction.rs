@@ -4,6 +4,7 @@
 //! only afterwards, since a part of a secret would not be recognized. What a script encodes, reverses or takes apart is not
 //! covered: this guards against leaks, not against the skill that was given the secret.
 
+mod encoded;
 mod finder;
 mod forms;
 mod quoting;
@@ -19,6 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
+pub use self::encoded::EncodedSecrets;
 pub use self::redacted::Redacted;
 use self::search::SecretSearch;
 use self::secret::Secret;
@@ -72,6 +74,12 @@ impl Redaction {
     /// Whether a known secret is somewhere in this value.
     pub fn holds_secret(&self, value: &Value) -> bool {
         self.has_secrets() && self.value(value.clone()).as_inner() != value
+    }
+
+    /// The encoded forms of all secrets so far; `None` if there are none.
+    pub fn encoded_secrets(&self) -> Option<EncodedSecrets> {
+        let known = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        (!known.secrets.is_empty()).then(|| EncodedSecrets::new(&known.secrets))
     }
 
     /// From now on, the secrets that were given to other runs are replaced by their names as well.

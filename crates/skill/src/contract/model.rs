@@ -23,6 +23,7 @@ use super::sections::permissions::PermissionRequest;
 use super::sections::provided_tool::ProvidedTool;
 use super::sections::resources::ProvidedResource;
 use metier_core::policy::{ConfigField, Permission};
+use metier_core::sanitizer::SanitizeProfile;
 
 /// A contract. In JSON every key is present, `null` or empty where the contract does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -77,6 +78,8 @@ pub struct Contract {
     pub steps_location: SourceLocation,
     /// Who may call it.
     pub sensitivity: Sensitivity,
+    /// What is changed besides secrets and invisible characters in what a model reads of its runs.
+    pub sanitize: Option<SanitizeProfile>,
     /// What its script expects of the host.
     pub host_needs: HostNeeds,
     /// What a model becomes while the skill is active.

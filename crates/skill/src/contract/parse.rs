@@ -21,6 +21,7 @@ use crate::dropped_text;
 use crate::lint;
 use metier_core::byte_order_mark::mark_len;
 use metier_core::error::SkillError;
+use metier_core::sanitizer::SanitizeProfile;
 
 /// The maximum size of a contract in bytes: 256 KiB.
 pub const MAX_CONTRACT: usize = 256 * 1024;
@@ -30,7 +31,7 @@ const MAX_DIAGNOSTICS: usize = 100;
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-pub(crate) const KEYS: [&str; 27] = [
+pub(crate) const KEYS: [&str; 28] = [
     "name",
     "version",
     "description",
@@ -58,6 +59,7 @@ pub(crate) const KEYS: [&str; 27] = [
     "forms",
     "resources",
     "attachments",
+    "sanitize",
 ];
 
 /// A parsed contract.
@@ -286,6 +288,7 @@ fn read_contract(
         metadata: facts,
         examples: examples::read(field("examples"), report),
         state: state::read(field("state"), report),
+        sanitize: fields::amount(field("sanitize"), "sanitize", str::parse::<SanitizeProfile>, report),
         tools: tools.iter().map(|located| located.tool.clone()).collect(),
         steps: read_steps_form(entries, report),
         steps_location: steps_location(entries, report),

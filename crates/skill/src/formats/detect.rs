@@ -13,7 +13,7 @@ const CURIA_KEYS: [&str; 3] = ["action_risk", "sensitivity", "entity_enrichment"
 /// Keys that are in a manifest or a contract in JSON, and in few other files.
 const MANIFEST_KEYS: [&str; 6] = ["inputs", "outputs", "entrypoint", "entrypoints", "steps", "composed_of"];
 /// The keys of a contract that show that a file of any name is one.
-const DECISIVE_KEYS: [&str; 11] = [
+const DECISIVE_KEYS: [&str; 12] = [
     "runtime",
     "entrypoint",
     "entrypoints",
@@ -25,6 +25,7 @@ const DECISIVE_KEYS: [&str; 11] = [
     "tools",
     "forms",
     "attachments",
+    "sanitize",
 ];
 /// The keys of the formats of other systems, besides those of a contract.
 const FORMAT_KEYS: [&str; 10] = [

@@ -160,6 +160,7 @@ impl ContextBuilder {
             config_fields: self.config_fields,
             journal: self.journal,
             steps: Mutex::default(),
+            reads: OnceLock::new(),
         });
         SkillContext {
             inner,
@@ -168,6 +169,7 @@ impl ContextBuilder {
             step: None,
             recorder: None,
             sample: None,
+            is_silent: false,
         }
     }
 }

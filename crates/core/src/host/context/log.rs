@@ -13,6 +13,9 @@ impl SkillContext {
     ///
     /// A skill that another one called writes to the log of its caller: `name: message`.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
+        if self.is_silent {
+            return Ok(());
+        }
         if let Some(host) = self.host_api_client() {
             let level = serde_json::to_value(level).unwrap_or_default();
             return host.call("log", vec![level, message.into().into()]).map(drop);

@@ -1,8 +1,9 @@
 //! What a run recorded for its outcome: its process, its sandbox and the steps of its plan.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::SkillContext;
+use crate::host::read_record::ReadRecord;
 use crate::host::redaction::Redacted;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
@@ -25,6 +26,21 @@ impl SkillContext {
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
         self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
+    }
+
+    /// From now on, records what the run reads through the host API.
+    pub fn record_reads(&self) {
+        self.inner.reads.get_or_init(Arc::default);
+    }
+
+    /// What the run read, if that is recorded.
+    pub fn reads(&self) -> Option<&Arc<ReadRecord>> {
+        self.inner.reads.get()
+    }
+
+    /// The same context, whose calls log nothing.
+    pub(in crate::host) fn without_log(self) -> Self {
+        Self { is_silent: true, ..self }
     }
 
     /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has

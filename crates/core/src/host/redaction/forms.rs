@@ -1,5 +1,7 @@
 //! The forms in which a secret is written: unchanged, and as quoted or escaped by languages, shells and pages.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
 use super::quoting::{backslashed, gnu_shell, html_escaped, javascript_escape, percent_encoded, shell_words};
@@ -10,6 +12,9 @@ const LONG_SECRET_BYTES: usize = 64 << 10;
 
 /// A line of a secret is a secret of its own from this many characters.
 pub(super) const MIN_SECRET_LINE_CHARS: usize = 8;
+
+/// A shorter secret has no encoded form: other data would look like it by chance.
+const MIN_ENCODED_BYTES: usize = 6;
 
 /// Bytes of a secret's end by which the end of a long one is known.
 const TAIL_BYTES: usize = 64;
@@ -40,6 +45,37 @@ pub(super) fn encoded_forms(value: &str) -> Vec<String> {
         forms.extend(lines.flat_map(escaped_forms));
     }
     forms.retain(|form| !form.is_empty());
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// How a secret is written as a part of base64, of both alphabets and at each of the three places that it may have there, without the
+/// characters that depend on what stands beside it. Also as addresses and JSON write these.
+pub(super) fn base64_forms(value: &str) -> Vec<String> {
+    let plain = value.trim();
+    if !(MIN_ENCODED_BYTES..=LONG_SECRET_BYTES).contains(&plain.len()) {
+        return Vec::new();
+    }
+    let mut forms = Vec::new();
+    for text in [plain.to_owned(), json(plain)] {
+        for before in 0..3_usize {
+            let padded = [&vec![0; before], text.as_bytes()].concat();
+            let written = STANDARD_NO_PAD.encode(&padded);
+            // The first character whose six bits are all of the secret, and the one after the last of these.
+            let whole = &written[(before * 8).div_ceil(6)..padded.len() * 8 / 6];
+            let for_addresses = whole.replace('+', "-").replace('/', "_");
+            let percent = whole.replace('+', "%2B").replace('/', "%2F");
+            let small_percent = whole.replace('+', "%2b").replace('/', "%2f");
+            forms.extend([
+                whole.to_owned(),
+                for_addresses,
+                percent,
+                small_percent,
+                whole.replace('/', "\\/"),
+            ]);
+        }
+    }
     forms.sort_unstable();
     forms.dedup();
     forms

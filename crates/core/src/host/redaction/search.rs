@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
-use super::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
+use super::forms::{MIN_SECRET_LINE_CHARS, base64_forms, encoded_forms};
 use super::secret::Secret;
 use crate::unicode::parts_between_colours;
 
@@ -20,7 +20,16 @@ pub(super) struct SecretSearch {
 
 impl SecretSearch {
     pub(super) fn new(secrets: &[Secret]) -> Self {
-        let forms = secrets.iter().map(|secret| encoded_forms(&secret.value));
+        Self::with_forms(secrets, encoded_forms)
+    }
+
+    /// The search for what base64 makes of them.
+    pub(super) fn for_base64(secrets: &[Secret]) -> Self {
+        Self::with_forms(secrets, base64_forms)
+    }
+
+    fn with_forms(secrets: &[Secret], forms: fn(&str) -> Vec<String>) -> Self {
+        let forms = secrets.iter().map(|secret| forms(&secret.value));
         let forms: Vec<(String, usize)> =
             forms.enumerate().flat_map(|(at, forms)| forms.into_iter().map(move |form| (form, at))).collect();
         let (long, short): (Vec<_>, Vec<_>) =

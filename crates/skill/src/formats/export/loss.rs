@@ -40,6 +40,7 @@ pub(super) enum SkillPart {
     Forms,
     Resources,
     Attachments,
+    Sanitize,
     Server,
     Aliases,
     Category,
@@ -55,7 +56,7 @@ pub(super) type Written = (String, &'static [SkillPart], Vec<String>);
 type ContractPart = (SkillPart, &'static str, fn(&Contract) -> bool);
 
 /// Each part, what it is called, and whether a contract has it. Those of manifests are below.
-const CONTRACT_PARTS: [ContractPart; 32] = [
+const CONTRACT_PARTS: [ContractPart; 33] = [
     (SkillPart::Inputs, "the schema of the input", |c| c.inputs.is_some()),
     (SkillPart::Outputs, "the schema of the output", |c| c.outputs.is_some()),
     (SkillPart::OutputDescriptions, "the descriptions of the output", |c| {
@@ -110,6 +111,7 @@ const CONTRACT_PARTS: [ContractPart; 32] = [
     (SkillPart::ProvidedTools, "the tools that it offers", |c| !c.tools.is_empty()),
     (SkillPart::Forms, "the forms that a person fills in", |c| !c.forms.is_empty()),
     (SkillPart::Resources, "the resources that it offers", |c| !c.resources.is_empty()),
+    (SkillPart::Sanitize, "how what a model reads is sanitized", |c| c.sanitize.is_some()),
     (SkillPart::Attachments, "the files that its prompt has with it", |c| !c.attachments.is_empty()),
     (SkillPart::Server, "the server that it brings", |c| c.mcp.is_some()),
     (SkillPart::Aliases, "other names of tools", |c| !c.tool_aliases.is_empty()),
