@@ -63,7 +63,8 @@ pub struct AuditRecord {
     /// What let the run start, or refused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// The function that a script called, the host that its process connected to, or what an approver was asked about.
+    /// The function that a script called, the host that its process connected to, what an approver was asked about, or the
+    /// id of a pending call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The secret that was read.
@@ -75,7 +76,8 @@ pub struct AuditRecord {
     /// What recorded the change, such as a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// `ok` or the kind of the error; of an answer `no`, `once`, `session` or `always`.
+    /// `ok` or the kind of the error; of an answer `no`, `once`, `session` or `always`; of a decision `approved` or
+    /// `denied`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// What the run took.
@@ -136,6 +138,8 @@ pub enum AuditKind {
     TrustChanged,
     /// What is granted for later runs changes.
     GrantsChanged,
+    /// A person decides about a pending call.
+    CallDecided,
     /// The log was closed, and goes on in a new file.
     Rotated,
     /// The line before was torn by a crash.
@@ -144,7 +148,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::RunStarted,
         Self::RunEnded,
         Self::RunRefused,
@@ -154,6 +158,7 @@ impl AuditKind {
         Self::SecretRead,
         Self::TrustChanged,
         Self::GrantsChanged,
+        Self::CallDecided,
         Self::Rotated,
         Self::Torn,
     ];
@@ -170,6 +175,7 @@ impl AuditKind {
             Self::SecretRead => "secret_read",
             Self::TrustChanged => "trust_changed",
             Self::GrantsChanged => "grants_changed",
+            Self::CallDecided => "call_decided",
             Self::Rotated => "rotated",
             Self::Torn => "torn",
         }

@@ -37,7 +37,7 @@ enum Action {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let store = PendingStore::user()?;
+    let store = session.pending_store()?;
     match &args.action {
         None => list(&store.list()?, session),
         Some(Action::Show { id }) => show(&store.find(id)?, session),

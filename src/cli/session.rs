@@ -146,12 +146,29 @@ impl Session {
 
     /// The user's trust store, for commands that change it; they are recorded if the configuration says so.
     pub fn trust_store(&self) -> Result<TrustStore> {
-        let store = TrustStore::user()?;
+        let (store, writer) = (TrustStore::user()?, self.audit_writer()?);
+        Ok(match writer {
+            Some(writer) => store.with_audit(writer),
+            None => store,
+        })
+    }
+
+    /// The user's pending calls, for decisions about them, which are recorded likewise.
+    pub fn pending_store(&self) -> Result<PendingStore> {
+        let (store, writer) = (PendingStore::user()?, self.audit_writer()?);
+        Ok(match writer {
+            Some(writer) => store.with_audit(writer),
+            None => store,
+        })
+    }
+
+    /// Where changes by commands are recorded, if the configuration says so.
+    fn audit_writer(&self) -> Result<Option<AuditWriter>> {
         if !self.configuration().audits() {
-            return Ok(store);
+            return Ok(None);
         }
         let writer = AuditWriter::new(AuditLog::user()?).client(cli_client());
-        Ok(store.with_audit(writer.required(self.configuration().requires_audit())))
+        Ok(Some(writer.required(self.configuration().requires_audit())))
     }
 
     /// Where skills are looked for.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::audit::{AuditActor, AuditFace, AuditKind, AuditRecord, AuditWho, AuditWriter};
 use crate::trust::store_folder::{StoreFolder, StoreName};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::metier_dirs;
@@ -36,7 +37,10 @@ const ID_DIGITS: usize = 32;
 ///
 /// Every change is made under a lock and is on disk when it returns. Whoever can write its folder can decide.
 #[derive(Clone, Debug)]
-pub struct PendingStore(Arc<Path>);
+pub struct PendingStore {
+    folder: Arc<Path>,
+    audit: Option<AuditWriter>,
+}
 
 /// Whether a pending call may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,17 +181,23 @@ impl PendingStore {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         // A slash at the end would follow a link.
         let folder: PathBuf = folder.into().components().collect();
-        Self(folder.into())
+        Self { folder: folder.into(), audit: None }
+    }
+
+    /// The same store, whose decisions are recorded there, each before it is made. Where records are required, a decision that cannot be
+    /// recorded fails.
+    pub fn with_audit(self, writer: AuditWriter) -> Self {
+        Self { audit: Some(writer), ..self }
     }
 
     /// Its folder.
     pub fn folder(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// The calls that are not forgotten, the oldest first. A file that cannot be read is left out, with a warning in the log.
     pub fn list(&self) -> Result<Vec<PendingCall>> {
-        let Some(folder) = StoreFolder::open(&self.0, NAME)? else { return Ok(Vec::new()) };
+        let Some(folder) = StoreFolder::open(&self.folder, NAME)? else { return Ok(Vec::new()) };
         let mut calls = Vec::new();
         for id in ids(&folder)? {
             match read(&folder, &id) {
@@ -201,7 +211,7 @@ impl PendingStore {
 
     /// The call with that id; `usage` if there is none.
     pub fn find(&self, id: &str) -> Result<PendingCall> {
-        let found = match StoreFolder::open(&self.0, NAME)? {
+        let found = match StoreFolder::open(&self.folder, NAME)? {
             Some(folder) if is_id(id) => read(&folder, id)?,
             _ => None,
         };
@@ -226,7 +236,7 @@ impl PendingStore {
         is_meant: impl Fn(&PendingCall) -> bool,
     ) -> Result<PendingCall> {
         self.find(id)?;
-        let folder = StoreFolder::create(&self.0, NAME)?;
+        let folder = StoreFolder::create(&self.folder, NAME)?;
         let _locked = folder.lock()?;
         // Another process may have decided, or the call may have been made.
         let now = read(&folder, id)?.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))?;
@@ -244,13 +254,14 @@ impl PendingStore {
             return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("look at it again"));
         }
         let call = PendingCall { state, ..now };
+        self.record_decision(&call)?;
         write(&folder, &call)?;
         Ok(call)
     }
 
     /// Uses the approval of an equal call up, or writes this one down.
     pub(super) fn decide(&self, call: &PendingCall) -> Result<Decision> {
-        let folder = StoreFolder::create(&self.0, NAME)?;
+        let folder = StoreFolder::create(&self.folder, NAME)?;
         let _locked = folder.lock()?;
         let known = read(&folder, &call.id)?.filter(|known| !known.is_expired() && known.call == call.call);
         if let Some(known) = known {
@@ -266,41 +277,63 @@ impl PendingStore {
                 PendingState::Waiting => Decision::Waiting(known.expires),
             });
         }
-        self.make_room(&folder, call)?;
+        make_room(&folder, call)?;
         write(&folder, call)?;
         Ok(Decision::Waiting(call.expires))
     }
 
-    /// Removes what is forgotten; fails if too many calls wait.
-    fn make_room(&self, folder: &StoreFolder, call: &PendingCall) -> Result<()> {
-        let (mut waiting, mut own, mut refused) = (0, 0, Vec::new());
-        for id in ids(folder)? {
-            match read(folder, &id) {
-                Ok(Some(other)) if other.is_expired() => folder.remove(&file_name(&id)).unwrap_or_default(),
-                Ok(Some(other)) if other.state == PendingState::Denied => refused.push((other.created, id)),
-                Ok(Some(other)) => {
-                    waiting += 1;
-                    own += usize::from(other.caller == call.caller && other.project == call.project);
-                }
-                Ok(None) => {}
-                Err(_) => waiting += 1,
-            }
+    fn record_decision(&self, call: &PendingCall) -> Result<()> {
+        let Some(writer) = &self.audit else { return Ok(()) };
+        let client = writer.default_client().clone();
+        let actor = if client.face == AuditFace::Library { AuditActor::Program } else { AuditActor::Person };
+        let mut record = AuditRecord::new(AuditKind::CallDecided, AuditWho::new(actor, client));
+        record.skill = Some(call.skill.clone());
+        record.digest = Some(call.digest.clone());
+        record.tool.clone_from(&call.tool);
+        record.script = Some(call.script.clone());
+        record.project = Some(call.project.clone());
+        record.input.clone_from(&call.input);
+        record.args.clone_from(&call.args);
+        record.permissions.clone_from(&call.permissions);
+        record.target = Some(call.id.clone());
+        let outcome = if call.state == PendingState::Approved { "approved" } else { "denied" };
+        record.outcome = Some(outcome.to_owned());
+        if let Some(warning) = writer.write_before(&record)? {
+            tracing::warn!("{warning}");
         }
-        refused.sort_unstable();
-        let surplus = (refused.len() + 1).saturating_sub(MAX_CALLS);
-        for (_, id) in refused.iter().take(surplus) {
-            folder.remove(&file_name(id)).unwrap_or_default();
-        }
-        let most = if own >= MAX_OWN_CALLS { MAX_OWN_CALLS } else { MAX_CALLS };
-        if own < MAX_OWN_CALLS && waiting < MAX_CALLS {
-            return Ok(());
-        }
-        let whose = if most == MAX_OWN_CALLS { " of this caller" } else { "" };
-        let sentence = format!("{most} calls{whose} wait for a decision already, so no further one can");
-        Err(SkillError::new(ErrorKind::Denied, sentence)
-            .with_help("decide about some of them")
-            .with_hint(Hint::PendingCalls))
+        Ok(())
     }
+}
+
+/// Removes what is forgotten; fails if too many calls wait.
+fn make_room(folder: &StoreFolder, call: &PendingCall) -> Result<()> {
+    let (mut waiting, mut own, mut refused) = (0, 0, Vec::new());
+    for id in ids(folder)? {
+        match read(folder, &id) {
+            Ok(Some(other)) if other.is_expired() => folder.remove(&file_name(&id)).unwrap_or_default(),
+            Ok(Some(other)) if other.state == PendingState::Denied => refused.push((other.created, id)),
+            Ok(Some(other)) => {
+                waiting += 1;
+                own += usize::from(other.caller == call.caller && other.project == call.project);
+            }
+            Ok(None) => {}
+            Err(_) => waiting += 1,
+        }
+    }
+    refused.sort_unstable();
+    let surplus = (refused.len() + 1).saturating_sub(MAX_CALLS);
+    for (_, id) in refused.iter().take(surplus) {
+        folder.remove(&file_name(id)).unwrap_or_default();
+    }
+    let most = if own >= MAX_OWN_CALLS { MAX_OWN_CALLS } else { MAX_CALLS };
+    if own < MAX_OWN_CALLS && waiting < MAX_CALLS {
+        return Ok(());
+    }
+    let whose = if most == MAX_OWN_CALLS { " of this caller" } else { "" };
+    let sentence = format!("{most} calls{whose} wait for a decision already, so no further one can");
+    Err(SkillError::new(ErrorKind::Denied, sentence)
+        .with_help("decide about some of them")
+        .with_hint(Hint::PendingCalls))
 }
 
 /// The error of a call that waits.

@@ -122,3 +122,31 @@ fn an_approval_is_used_at_most_once_however_the_command_is_killed() {
         assert_eq!((left.id, left.state), (id, metier::pending::PendingState::Waiting));
     }
 }
+
+#[test]
+fn decisions_are_recorded_where_the_audit_log_is_on() {
+    let project = project();
+    assert_eq!(project.metier(&["config", "set", "audit.enabled", "true"]).code, 0);
+    let id = waiting_id(&project);
+    assert_eq!(project.metier(&["pending", "deny", &id]).code, 0);
+    let lines = project.metier(&["audit", "show", "--json"]).json();
+    let of_kind = |kind: &str| {
+        lines
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| &line["record"])
+            .filter(|record| record["kind"] == kind)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let refused = of_kind("run_refused");
+    assert_eq!((refused.len(), &refused[0]["outcome"]), (1, &json!("pending")), "{lines}");
+    let decided = of_kind("call_decided");
+    assert_eq!(
+        (decided.len(), &decided[0]["target"], &decided[0]["outcome"]),
+        (1, &json!(id), &json!("denied")),
+        "{lines}"
+    );
+    assert_eq!(project.metier(&["audit", "verify"]).code, 0);
+}
