@@ -170,6 +170,7 @@ impl Invocation {
     }
 
     /// The same with a text, which whoever is asked about the call is shown.
+    #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "the server has such texts"))]
     pub(crate) fn stdin_text(mut self, text: String) -> Self {
         self.extensions.insert(StdinSource::text(text));
         self

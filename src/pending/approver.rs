@@ -50,7 +50,7 @@ impl PendingApprover {
             return Err(unknown("its standard input is a stream, which nobody can be shown"));
         }
         let mut secrets = ctx.learn_granted_secrets();
-        secrets.extend(asked_secrets(ctx, request.need.permissions().unwrap_or_default()));
+        secrets.extend(requested_secrets(ctx, request.need.permissions().unwrap_or_default()));
         let redaction = ctx.redaction();
         let arguments = ctx.permissions().arguments();
         let input = arguments.and_then(|arguments| arguments.input.clone());
@@ -99,7 +99,7 @@ impl PendingApprover {
 }
 
 /// The secrets that the call asks for and was not granted yet: they may stand in its input. Their values are redacted from now on.
-fn asked_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, String)> {
+fn requested_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, String)> {
     let names = asked.iter().filter(|permission| permission.has_name("secret")).filter_map(Permission::scope);
     let found = names.filter_map(|name| {
         let value = ctx.providers().secrets.as_ref()?.secret(ctx, name).ok()??;

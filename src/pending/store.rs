@@ -277,7 +277,7 @@ impl PendingStore {
                 PendingState::Waiting => Decision::Waiting(known.expires),
             });
         }
-        make_room(&folder, call)?;
+        check_capacity(&folder, call)?;
         write(&folder, call)?;
         Ok(Decision::Waiting(call.expires))
     }
@@ -306,7 +306,7 @@ impl PendingStore {
 }
 
 /// Removes what is forgotten; fails if too many calls wait.
-fn make_room(folder: &StoreFolder, call: &PendingCall) -> Result<()> {
+fn check_capacity(folder: &StoreFolder, call: &PendingCall) -> Result<()> {
     let (mut waiting, mut own, mut refused) = (0, 0, Vec::new());
     for id in ids(folder)? {
         match read(folder, &id) {
