@@ -323,6 +323,7 @@ fn base64_and_address_forms_of_the_secrets_of_a_run_leave_as_their_names() {
 
 #[test]
 fn the_profile_of_curia_takes_role_tags_out_and_truncates_and_wraps() {
+    // CU-T11, CU-T12, CU-T14, CU-T32, CU-T34, CU-T36
     let curia = || Sanitizer::default().with_profile(Some(SanitizeProfile::Curia));
     let sanitizer = curia();
     let value = json!({
