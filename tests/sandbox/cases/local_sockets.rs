@@ -86,7 +86,9 @@ def forked():
     assert one.accept()[0].recv(1) == b'x'
 attempt('forked', forked)
 def managed():
-    import multiprocessing
+    import multiprocessing, tempfile
+    # The address of a socket has 107 bytes at most, and TMPDIR may be long.
+    tempfile.tempdir = '/tmp'
     with multiprocessing.Manager() as manager:
         shared = manager.dict(); shared['a'] = 1; assert dict(shared) == {'a': 1}
 attempt('manager', managed)
