@@ -72,6 +72,7 @@ pub mod registry;
 mod runtimes;
 pub mod skill;
 pub mod state;
+mod store_folder;
 pub mod trust;
 pub mod unicode;
 

@@ -10,6 +10,7 @@ use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncEx
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
+use crate::store_folder::{foreign_reason, make_private, private_dir_builder, unsafe_reason};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::canonical_folder::canonical_folder;
 
@@ -162,35 +163,6 @@ impl Drop for HeldLock {
     }
 }
 
-fn private_dir_builder() -> std::fs::DirBuilder {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-}
-
-#[cfg(unix)]
-fn make_private(dir: &Dir) -> io::Result<()> {
-    use cap_std::fs::PermissionsExt;
-    dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn make_private(_dir: &Dir) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn unsafe_reason(folder: &Path) -> Option<String> {
-    metier_core::host::metier_dirs::unsafe_reason(folder)
-}
-
-#[cfg(not(unix))]
-fn unsafe_reason(_folder: &Path) -> Option<String> {
-    None
-}
-
 /// Fails for what is no file, is somebody else's, or can be read or written by others.
 fn check_owner(file: &File, name: &str) -> Result<()> {
     let about = file
@@ -200,21 +172,6 @@ fn check_owner(file: &File, name: &str) -> Result<()> {
     let Some(reason) = reason else { return Ok(()) };
     Err(SkillError::new(ErrorKind::Denied, format!("{name} of the audit log is not used: {reason}"))
         .with_help("look at it, and move it away"))
-}
-
-#[cfg(unix)]
-fn foreign_reason(about: &std::fs::Metadata) -> Option<&'static str> {
-    use std::os::unix::fs::MetadataExt;
-    const BY_OTHERS: u32 = 0o022;
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return Some("it belongs to somebody else");
-    }
-    (about.mode() & BY_OTHERS != 0).then_some("it can be written by others")
-}
-
-#[cfg(not(unix))]
-fn foreign_reason(_about: &std::fs::Metadata) -> Option<&'static str> {
-    None
 }
 
 fn unusable(path: &Path, reason: &str) -> SkillError {

@@ -13,7 +13,7 @@ use crate::engine::run_audit::RunAudit;
 use crate::engine::run_start::{FoundSkill, RunStart};
 use crate::engine::script_run::{RunTrace, ScriptRun, not_run};
 use crate::engine::trust::RunTrust;
-use crate::pending::{MadeBefore, PendingApprover};
+use crate::pending::{CompletedCallCheck, PendingApprover};
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
@@ -207,7 +207,7 @@ impl EngineInner {
     pub(super) fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
         let mut invocation = Invocation::for_callee(ctx, call.skill.as_deref().unwrap_or_default());
         invocation.tool.clone_from(&call.tool);
-        invocation.extensions.insert(MadeBefore);
+        invocation.extensions.insert(CompletedCallCheck);
         let token = invocation.cancel.child();
         let RunStart { found, limits, armed: _armed } = self.start_run(&invocation, Instant::now(), &token);
         let FoundSkill { set, skill, script, trust } = found?;

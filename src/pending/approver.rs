@@ -12,7 +12,7 @@ use metier_core::policy::{Approval, Permission, RunArguments, SandboxMode, Skill
 use metier_core::strict_json::canonical_text;
 
 /// In the extensions of a run that only checks whether a finished call of a journal may be taken up.
-pub(crate) struct MadeBefore;
+pub(crate) struct CompletedCallCheck;
 
 /// Decides as a person did about an equal call.
 pub(crate) struct PendingApprover {
@@ -116,7 +116,7 @@ impl Approver for PendingApprover {
             return Ok(Approval::No);
         }
         // Its value is there already, by a call to which a person agreed.
-        if ctx.extension::<MadeBefore>().is_some() {
+        if ctx.extension::<CompletedCallCheck>().is_some() {
             return Ok(Approval::Once);
         }
         let call = self.call(ctx, request)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{AuditActor, AuditFace, AuditKind, AuditRecord, AuditWho, AuditWriter};
-use crate::trust::store_folder::{StoreFolder, StoreName};
+use crate::store_folder::{StoreFolder, StoreName};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::metier_dirs;
 use metier_core::policy::Timestamp;
@@ -215,7 +215,7 @@ impl PendingStore {
             Some(folder) if is_id(id) => read(&folder, id)?,
             _ => None,
         };
-        found.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))
+        found.filter(|call| !call.is_expired()).ok_or_else(|| missing_call_error(id))
     }
 
     /// Permits exactly the call that was shown, once; `usage` if it does not wait any more, or somebody has decided about it.
@@ -239,7 +239,8 @@ impl PendingStore {
         let folder = StoreFolder::create(&self.folder, NAME)?;
         let _locked = folder.lock()?;
         // Another process may have decided, or the call may have been made.
-        let now = read(&folder, id)?.filter(|call| !call.is_expired()).ok_or_else(|| unknown_error(id))?;
+        let now =
+            read(&folder, id)?.filter(|call| !call.is_expired()).ok_or_else(|| missing_call_error(id))?;
         let is_open = match state {
             PendingState::Denied => now.state != PendingState::Denied,
             _ => now.state == PendingState::Waiting,
@@ -357,7 +358,7 @@ pub(super) fn denied_error(call: &PendingCall) -> SkillError {
     SkillError::new(ErrorKind::Denied, sentence).with_help("call it with something else, or not at all")
 }
 
-fn unknown_error(id: &str) -> SkillError {
+fn missing_call_error(id: &str) -> SkillError {
     let sentence =
         format!("there is no pending call {id:?}: it was made, or has expired, or is of another user");
     SkillError::new(ErrorKind::Usage, sentence)

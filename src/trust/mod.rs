@@ -10,7 +10,6 @@ mod project_identity;
 mod records;
 mod skill_files;
 mod store;
-pub(crate) mod store_folder;
 
 pub use self::lock_file::{LockDifference, LockFile, LockedSkill, SkillSource};
 pub(crate) use self::lock_file_cache::LockFileCache;

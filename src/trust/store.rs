@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::audit::{AuditChange, AuditKind, AuditWriter};
 use crate::registry::FileList;
+use crate::store_folder::{StoreFolder, StoreName};
 use crate::trust::audited_changes::TrustChanges;
 use crate::trust::records::{RememberedGrant, TrustRecords, TrustedSkill, VERSION};
-use crate::trust::store_folder::{StoreFolder, StoreName};
 use crate::trust::{ProjectIdentity, SkillFiles};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::file_stat::{FileStat, now};

@@ -181,9 +181,8 @@ impl SkillContext {
         ]))
     }
 
-    /// From now on, every secret is redacted that the run was given or may read, whether or not it was read: before its input is shown
-    /// to somebody later.
-    /// The values of those that it is granted are the answer, by name.
+    /// Redacts from now on every secret that the run was given or may read, whether or not it has read it. Returns the names and values of
+    /// those that it is granted.
     pub fn learn_granted_secrets(&self) -> Vec<(String, String)> {
         let own = self.extension::<Environment>().map(|environment| &environment.variables);
         for (name, Variable { value, is_secret }) in own.into_iter().flatten() {

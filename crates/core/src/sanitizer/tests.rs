@@ -527,15 +527,3 @@ fn hostile_texts_take_no_long_time() {
         assert!(started.elapsed() < std::time::Duration::from_secs(5), "{part:?}: {:?}", started.elapsed());
     }
 }
-
-/// In release: `cargo test --release -p metier-core -- --ignored --nocapture megabytes`.
-#[test]
-#[ignore = "a measurement"]
-fn megabytes_in_a_second() {
-    for (name, text) in corpus() {
-        let text = text.repeat((64 << 20) / text.len() + 1);
-        let started = std::time::Instant::now();
-        assert_eq!(Sanitizer::default().edits(&text, false), []);
-        println!("{name}: {} MB/s", text.len() as u128 / started.elapsed().as_micros());
-    }
-}

@@ -28,9 +28,9 @@ const MAX_FOLDERS: usize = 1 << 16;
 const MIN_AGE: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(3) };
 
 /// The remembered folders of all projects; what was used last comes last.
-static KNOWN_PROJECTS: Mutex<Vec<KnownProject>> = Mutex::new(Vec::new());
+static CACHED_PROJECTS: Mutex<Vec<CachedProject>> = Mutex::new(Vec::new());
 
-struct KnownProject {
+struct CachedProject {
     path: PathBuf,
     /// It decides which entries are listed.
     protection: PathProtection,
@@ -139,7 +139,7 @@ pub(super) struct Listings {
 
 impl Listings {
     pub(super) fn of_project(project: &Path, protection: &PathProtection) -> Self {
-        let mut projects = known_projects();
+        let mut projects = cached_projects();
         let at = projects.iter().position(|known| known.path == project && known.protection == *protection);
         let known = at.map(|at| {
             let used = projects.remove(at);
@@ -174,12 +174,12 @@ impl Listings {
         // Where most of what was known is gone, the rest is listed anew in the next scan.
         let mut folders = if known.len() > 2 * kept { Folders::new() } else { (*known).clone() };
         folders.extend(learned);
-        let mut projects = known_projects();
+        let mut projects = cached_projects();
         projects.retain(|known| known.path != project || known.protection != *protection);
         if projects.len() >= MAX_PROJECTS {
             projects.remove(0);
         }
-        projects.push(KnownProject {
+        projects.push(CachedProject {
             path: project.to_owned(),
             protection: protection.clone(),
             folders: Arc::new(folders),
@@ -187,8 +187,8 @@ impl Listings {
     }
 }
 
-fn known_projects() -> MutexGuard<'static, Vec<KnownProject>> {
-    KNOWN_PROJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+fn cached_projects() -> MutexGuard<'static, Vec<CachedProject>> {
+    CACHED_PROJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ fn private_file_options() -> OpenOptions {
     options
 }
 
-fn private_dir_builder() -> std::fs::DirBuilder {
+pub(crate) fn private_dir_builder() -> std::fs::DirBuilder {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -264,29 +264,29 @@ fn private_dir_builder() -> std::fs::DirBuilder {
 }
 
 #[cfg(unix)]
-fn make_private(dir: &Dir) -> io::Result<()> {
+pub(crate) fn make_private(dir: &Dir) -> io::Result<()> {
     use cap_std::fs::PermissionsExt;
     dir.set_permissions(".", cap_std::fs::Permissions::from_mode(0o700))
 }
 
 #[cfg(not(unix))]
-fn make_private(_dir: &Dir) -> io::Result<()> {
+pub(crate) fn make_private(_dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(unix)]
-fn unsafe_reason(folder: &Path) -> Option<String> {
+pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
     metier_core::host::metier_dirs::unsafe_reason(folder)
 }
 
 #[cfg(not(unix))]
-fn unsafe_reason(_folder: &Path) -> Option<String> {
+pub(crate) fn unsafe_reason(_folder: &Path) -> Option<String> {
     None
 }
 
 /// Why a file is not the user's alone.
 #[cfg(unix)]
-fn foreign_reason(about: &std::fs::Metadata) -> Option<&'static str> {
+pub(crate) fn foreign_reason(about: &std::fs::Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     const BY_OTHERS: u32 = 0o022;
     if about.uid() != rustix::process::geteuid().as_raw() {
@@ -296,7 +296,7 @@ fn foreign_reason(about: &std::fs::Metadata) -> Option<&'static str> {
 }
 
 #[cfg(not(unix))]
-fn foreign_reason(_about: &std::fs::Metadata) -> Option<&'static str> {
+pub(crate) fn foreign_reason(_about: &std::fs::Metadata) -> Option<&'static str> {
     None
 }
 
