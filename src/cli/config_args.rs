@@ -17,16 +17,23 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     config: Vec<String>,
     /// Let the skill read a secret from the environment variable NAME, or from VARIABLE; an external script has it as the
-    /// variable NAME, too. This also grants secret:NAME; the skill must request it (may be repeated)
-    #[arg(long, value_name = "NAME[=VARIABLE]")]
+    /// variable NAME, too. This also grants secret:NAME; the skill must request it. With @HOST the skill has a placeholder, which
+    /// is the secret only in requests to that host: this grants secret:NAME@HOST and net:HOST (may be repeated)
+    #[arg(long, value_name = "NAME[@HOST][=VARIABLE]")]
     secret: Vec<String>,
 }
 
 /// The settings of one run.
 pub struct ConfigValues(Map<String, Value>);
 
-/// The secrets of one run.
-pub struct SecretValues(BTreeMap<String, String>);
+/// The secrets of one run, by their names.
+pub struct SecretValues(BTreeMap<String, SecretValue>);
+
+struct SecretValue {
+    value: String,
+    /// The hosts that it is for, if it is not read.
+    hosts: Vec<String>,
+}
 
 impl ConfigArgs {
     /// The settings, a later one in place of an earlier one.
@@ -52,21 +59,42 @@ impl ConfigArgs {
 
     /// The secrets, each read from the environment: every user of the machine can see the command line.
     pub fn secrets(&self) -> Result<SecretValues> {
-        let secret = |option: &String| {
-            let (name, variable) = option.split_once('=').unwrap_or((option, option));
-            if name.is_empty() || variable.is_empty() {
-                return Err(invalid_option("--secret", name, "write NAME or NAME=VARIABLE"));
-            }
-            Ok((name.to_owned(), secret_from_environment(name, variable)?))
-        };
-        self.secret.iter().map(secret).collect::<Result<_>>().map(SecretValues)
+        let mut secrets = BTreeMap::new();
+        for option in &self.secret {
+            let (scope, variable) = option
+                .split_once('=')
+                .map_or((option.as_str(), None), |(scope, variable)| (scope, Some(variable)));
+            let permission = Permission::secret(scope).ok();
+            let parts = permission.as_ref().and_then(Permission::secret_name_and_host);
+            let Some((name, host)) = parts.filter(|_| variable != Some("")) else {
+                let forms =
+                    "write NAME, NAME=VARIABLE, NAME@HOST or NAME@HOST=VARIABLE, with one host and no scheme";
+                return Err(invalid_option("--secret", scope, forms));
+            };
+            let value = secret_from_environment(name, variable.unwrap_or(name))?;
+            let secret = secrets
+                .entry(name.to_owned())
+                .or_insert_with(|| SecretValue { value: String::new(), hosts: Vec::new() });
+            secret.value = value;
+            secret.hosts.extend(host.map(str::to_owned));
+        }
+        Ok(SecretValues(secrets))
     }
 }
 
 impl SecretValues {
-    /// Naming a secret for a skill also permits the skill to read it.
+    /// Naming a secret for a skill also permits the skill to read it; naming a host, to use it there and to reach the host.
     pub fn grants(&self) -> Result<Vec<Permission>> {
-        self.0.keys().map(|name| format!("secret:{name}").parse()).collect()
+        let mut grants = Vec::new();
+        for (name, SecretValue { hosts, .. }) in &self.0 {
+            for host in hosts {
+                grants.extend([Permission::secret(&format!("{name}@{host}"))?, Permission::net(host)?]);
+            }
+            if hosts.is_empty() {
+                grants.push(Permission::secret(name)?);
+            }
+        }
+        Ok(grants)
     }
 }
 
@@ -78,7 +106,12 @@ impl ConfigProvider for ConfigValues {
 
 impl SecretProvider for SecretValues {
     fn secret(&self, _: &SkillContext, name: &str) -> Result<Option<String>> {
-        Ok(self.0.get(name).cloned())
+        Ok(self.0.get(name).map(|secret| secret.value.clone()))
+    }
+
+    fn hosts(&self, _: &SkillContext, name: &str) -> Option<Vec<String>> {
+        let hosts = &self.0.get(name)?.hosts;
+        (!hosts.is_empty()).then(|| hosts.clone())
     }
 
     fn has(&self, _: &SkillContext, name: &str) -> Option<bool> {

@@ -61,11 +61,14 @@ fn type_schema(value_type: KeyType) -> Value {
         KeyType::Score => json!({"type": "integer", "minimum": 0, "maximum": 100}),
         KeyType::Folders | KeyType::Names | KeyType::Permissions | KeyType::Denials => texts(),
         KeyType::Json => json!({}),
-        KeyType::Secret => json!({"oneOf": [
-            {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": false},
-            {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"], "additionalProperties": false},
-            {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
-             "required": ["command"], "additionalProperties": false},
-        ]}),
+        KeyType::Secret => {
+            let host = json!({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]});
+            let table = |key: &str, source: Value| json!({"type": "object", "properties": {key: source, "host": host}, "required": [key], "additionalProperties": false});
+            json!({"oneOf": [
+                table("env", json!({"type": "string"})),
+                table("file", json!({"type": "string"})),
+                table("command", json!({"type": "array", "items": {"type": "string"}, "minItems": 1})),
+            ]})
+        }
     }
 }

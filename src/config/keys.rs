@@ -238,7 +238,7 @@ pub const KEYS: &[Key] = {
             "skills.NAME.secrets.ENTRY",
             Secret,
             Never,
-            "Where a secret of the skill comes from if it is trusted: `{env = \"NAME\"}`, `{file = \"PATH\"}` or `{command = [\"PROGRAM\", \"ARGUMENT\"]}`",
+            "Where a secret of the skill comes from if it is trusted: `{env = \"NAME\"}`, `{file = \"PATH\"}` or `{command = [\"PROGRAM\", \"ARGUMENT\"]}`; with `host = \"HOST\"` it is put into requests to that host and never read",
         ),
     ]
 };

@@ -43,7 +43,7 @@ pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file,
 #[cfg_attr(not(feature = "config"), allow(unused_imports))]
 pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::with_configuration;
-pub use self::secret_source::SecretSource;
+pub use self::secret_source::{ConfiguredSecret, SecretSource};
 pub(crate) use self::skill_settings::{ResolvedConfiguration, SkillSettings};
 #[doc(hidden)]
 pub use self::value::is_product_name;

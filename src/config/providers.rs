@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::secret_source::SecretSource;
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::{
@@ -53,15 +52,24 @@ impl SecretProvider for ConfiguredSecrets {
         let nearer = self.nearer.as_ref().map_or(Ok(None), |nearer| nearer.secret(ctx, name))?;
         let nearer = nearer.or_else(|| ctx.secret_from_environment(name));
         let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
-        let Some(source) = configured.filter(|_| nearer.is_none()) else {
+        let Some(secret) = configured.filter(|_| nearer.is_none()) else {
             return Ok(nearer);
         };
-        source.read(ctx).map_err(|reason| {
+        secret.source.read(ctx).map_err(|reason| {
             let sentence = format!("failed to get the secret {name} of skill {}: {reason}", ctx.skill());
             SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help(format!("set the secret {name}"))
                 .with_hint(Hint::Secret(name.to_owned()))
         })
+    }
+
+    fn hosts(&self, ctx: &SkillContext, name: &str) -> Option<Vec<String>> {
+        let nearer = self.nearer.as_ref().filter(|nearer| nearer.has(ctx, name) != Some(false));
+        match (nearer, settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name))) {
+            (Some(nearer), _) => nearer.hosts(ctx, name),
+            // Whoever names the hosts means the secret, wherever it is read.
+            (None, configured) => Some(configured?.hosts.clone()).filter(|hosts| !hosts.is_empty()),
+        }
     }
 
     fn origin(&self, ctx: &SkillContext, name: &str) -> SecretOrigin {
@@ -70,7 +78,7 @@ impl SecretProvider for ConfiguredSecrets {
         match (nearer, configured) {
             (Some(nearer), _) => nearer.origin(ctx, name),
             (None, _) if ctx.secret_from_environment(name).is_some() => SecretOrigin::DeclaredVariable,
-            (None, Some(source)) => SecretOrigin::Configuration(source.place()),
+            (None, Some(secret)) => SecretOrigin::Configuration(secret.source.place()),
             (None, None) => SecretOrigin::Provider,
         }
     }
@@ -78,7 +86,7 @@ impl SecretProvider for ConfiguredSecrets {
     fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
         let nearer = self.nearer.as_ref().map_or(Some(false), |nearer| nearer.has(ctx, name));
         let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
-        match (nearer, configured.map(SecretSource::exists)) {
+        match (nearer, configured.map(|secret| secret.source.exists())) {
             (Some(true), _) | (_, Some(Some(true))) => Some(true),
             (Some(false), Some(None)) => None,
             (nearer, _) => nearer,

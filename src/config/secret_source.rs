@@ -1,5 +1,5 @@
-//! Where a secret of a skill comes from: an environment variable, a file, or what a program prints. It is read when a script
-//! asks for it, and no error contains it.
+//! A secret of a skill in the configuration: where it comes from, an environment variable, a file, or what a program prints, and the
+//! hosts that it is for. It is read when a script asks for it, and no error contains it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,17 @@ use super::home_path::expand_home;
 use metier_core::host::SkillContext;
 use metier_core::host::files::Files;
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::policy::CancelToken;
+use metier_core::policy::{CancelToken, normalize_secret_host};
+
+/// A secret in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfiguredSecret {
+    /// Where it comes from.
+    pub source: SecretSource,
+    /// The hosts whose requests it is put into, each as a permission names it: then no skill reads it. Empty if skills read it.
+    pub hosts: Vec<String>,
+}
 
 /// Where a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +37,49 @@ pub enum SecretSource {
 /// The largest secret, in bytes.
 const MAX_SIZE: usize = 64 << 10;
 
-const EXPECTED: &str =
-    "expected {env = \"NAME\"}, {file = \"PATH\"} or {command = [\"PROGRAM\", \"ARGUMENT\"]}";
+const EXPECTED: &str = "expected {env = \"NAME\"}, {file = \"PATH\"} or {command = [\"PROGRAM\", \"ARGUMENT\"]}, with host = \"HOST\" if it is for requests to that host";
+
+impl ConfiguredSecret {
+    pub(super) fn parse(value: &Value) -> Result<Self, String> {
+        let table = value.as_object().ok_or(EXPECTED)?;
+        let mut sources = table.iter().filter(|(key, _)| *key != "host");
+        let (Some((key, source)), None) = (sources.next(), sources.next()) else {
+            return Err(EXPECTED.into());
+        };
+        Ok(Self {
+            source: SecretSource::parse(key, source)?,
+            hosts: table.get("host").map(parse_hosts).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// The secret as it is written in a file.
+    pub(super) fn to_json(&self) -> Value {
+        let mut table = self.source.to_json();
+        match &self.hosts[..] {
+            [] => {}
+            [host] => table["host"] = host.as_str().into(),
+            hosts => table["host"] = hosts.into(),
+        }
+        table
+    }
+}
+
+/// The hosts of a text or a list of texts, as permissions name them.
+fn parse_hosts(value: &Value) -> Result<Vec<String>, String> {
+    let texts = match value {
+        Value::Array(texts) if !texts.is_empty() => &texts[..],
+        text => std::slice::from_ref(text),
+    };
+    let host = |text: &Value| {
+        normalize_secret_host(text.as_str().ok_or(EXPECTED)?).map_err(|reason| format!("host: {reason}"))
+    };
+    texts.iter().map(host).collect()
+}
 
 impl SecretSource {
-    pub(super) fn parse(value: &Value) -> Result<Self, String> {
-        let table = value.as_object().filter(|table| table.len() == 1).ok_or(EXPECTED)?;
-        let (key, source) = table.iter().next().ok_or(EXPECTED)?;
+    fn parse(key: &str, source: &Value) -> Result<Self, String> {
         let text = || source.as_str().filter(|text| !text.is_empty()).ok_or(EXPECTED);
-        match key.as_str() {
+        match key {
             "env" => match text()? {
                 name if name.contains(['=', '\0']) => {
                     Err("the environment variable has an invalid name".into())
@@ -53,7 +97,7 @@ impl SecretSource {
     }
 
     /// The source as it is written in a file.
-    pub(super) fn to_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         match self {
             Self::Variable(name) => json!({"env": name}),
             Self::File(path) => json!({"file": path.display().to_string()}),
@@ -297,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_one_of_three() {
+    fn a_secret_has_one_of_three_sources_and_perhaps_hosts() {
         for (written, is_valid) in [
             (json!({"env": "X"}), true),
             (json!({"file": "/x"}), true),
@@ -307,12 +351,19 @@ mod tests {
             (json!({"file": "x"}), false),
             (json!({"command": "pass show x"}), false),
             (json!({"command": []}), false),
+            (json!({"env": "X", "host": "api.example.com"}), true),
+            (json!({"env": "X", "host": ["api.example.com", "localhost:8443"]}), true),
+            (json!({"env": "X", "host": "https://a.example.com"}), false),
+            (json!({"env": "X", "host": "*.example.com"}), false),
+            (json!({"env": "X", "host": []}), false),
+            (json!({"host": "api.example.com"}), false),
             (json!({}), false),
             (json!("s3cret"), false),
         ] {
-            let source = SecretSource::parse(&written);
-            assert_eq!(source.is_ok(), is_valid, "{written}");
-            assert!(source.err().is_none_or(|error| !error.contains("s3cret")));
+            match ConfiguredSecret::parse(&written) {
+                Ok(secret) => assert_eq!((secret.to_json(), true), (written, is_valid)),
+                Err(error) => assert!(!is_valid && !error.contains("s3cret"), "{written}: {error}"),
+            }
         }
     }
 }

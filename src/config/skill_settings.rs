@@ -10,7 +10,7 @@ use super::configuration::{Configuration, Setting};
 use super::key_path::KeyPath;
 use super::limit_caps::LimitCaps;
 use super::origin::ValueOrigin;
-use super::secret_source::SecretSource;
+use super::secret_source::ConfiguredSecret;
 use super::value::ConfigValue;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::policy::{Permission, SandboxMode};
@@ -29,7 +29,7 @@ pub(crate) struct SkillSettings {
     pub(crate) grants: Vec<(Permission, PathBuf)>,
     pub(crate) script: Option<String>,
     pub(crate) config: Map<String, Value>,
-    pub(crate) secrets: HashMap<String, SecretSource>,
+    pub(crate) secrets: HashMap<String, ConfiguredSecret>,
 }
 
 impl SkillSettings {
@@ -166,14 +166,14 @@ impl Configuration {
 }
 
 impl SkillSettings {
-    /// Adds a value or the source of a secret.
+    /// Adds a value or a secret.
     fn add_entry(&mut self, entry: &str, value: &ConfigValue) {
         match value {
             ConfigValue::Json(value) => {
                 self.config.insert(entry.to_owned(), value.clone());
             }
-            ConfigValue::Secret(source) => {
-                self.secrets.insert(entry.to_owned(), source.clone());
+            ConfigValue::Secret(secret) => {
+                self.secrets.insert(entry.to_owned(), secret.clone());
             }
             _ => {}
         }

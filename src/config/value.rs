@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::home_path::expand_home;
-use super::secret_source::SecretSource;
+use super::secret_source::ConfiguredSecret;
 use metier_core::policy::Permission;
 use metier_core::policy::units::{parse_bytes, parse_count, parse_duration};
 
@@ -32,7 +32,7 @@ pub enum ConfigValue {
     /// Any value.
     Json(Value),
     /// Where a secret comes from.
-    Secret(SecretSource),
+    Secret(ConfiguredSecret),
 }
 
 /// Maximum number of entries of a list.
@@ -148,7 +148,7 @@ impl KeyType {
                 ConfigValue::Permissions(permissions.collect::<Result<_, _>>()?)
             }
             Self::Json => ConfigValue::Json(value.clone()),
-            Self::Secret => ConfigValue::Secret(SecretSource::parse(value)?),
+            Self::Secret => ConfigValue::Secret(ConfiguredSecret::parse(value)?),
         })
     }
 }
@@ -188,7 +188,7 @@ impl ConfigValue {
                 json!(permissions.iter().map(ToString::to_string).collect::<Vec<_>>())
             }
             Self::Json(value) => value.clone(),
-            Self::Secret(source) => source.to_json(),
+            Self::Secret(secret) => secret.to_json(),
         }
     }
 

@@ -253,8 +253,8 @@ impl Approver for RememberingApprover {
 /// Whether a secret of the run is in the pattern, also one that its skill may read and has not read yet.
 fn holds_secret(ctx: &SkillContext, pattern: &ArgumentPattern) -> Result<bool> {
     let granted = ctx.permissions().effective();
-    for name in granted.iter().filter(|granted| granted.has_name("secret")).map(ToString::to_string) {
-        if let (Some(name), Some(secrets)) = (name.strip_prefix("secret:"), &ctx.providers().secrets)
+    for (name, _) in granted.iter().filter_map(Permission::secret_name_and_host) {
+        if let Some(secrets) = &ctx.providers().secrets
             && let Some(value) = secrets.secret(ctx, name)?
         {
             ctx.learn_secret(name, &value);

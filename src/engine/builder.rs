@@ -26,12 +26,12 @@ use crate::runtimes::{self, Runtime, RuntimeServices, Runtimes};
 use crate::trust::{LockFileCache, TrustStore};
 use metier_core::error::Result;
 use metier_core::executor::{RuntimeId, Script, SkillExecutor};
-use metier_core::host::HostLookup;
 use metier_core::host::temp_dirs::TempDirLease;
 use metier_core::host::{
     Approver, Authorizer, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers,
     SamplingProvider, SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
+use metier_core::host::{HostLookup, RootCertificates};
 use metier_core::policy::{
     CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog,
 };
@@ -74,6 +74,7 @@ pub struct EngineBuilder {
     forks_host: bool,
     interpreters: Vec<(String, PathBuf)>,
     host_lookup: HostLookup,
+    root_certificates: RootCertificates,
     compile_in_process: bool,
     caches_results: bool,
     runtimes: Vec<Runtime>,
@@ -116,6 +117,7 @@ impl EngineBuilder {
             forks_host: false,
             interpreters: Vec::new(),
             host_lookup: HostLookup::default(),
+            root_certificates: RootCertificates::default(),
             compile_in_process: false,
             caches_results: false,
             runtimes: Vec::new(),
@@ -268,6 +270,14 @@ impl EngineBuilder {
         lookup: impl Fn(&str, u16) -> std::io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) -> Self {
         self.host_lookup = HostLookup::from_fn(lookup);
+        self
+    }
+
+    /// Trusts the authorities in this PEM text, and no others, where the engine itself connects for an external script: to the hosts of
+    /// [secrets that are put into requests](crate::policy::Permission::secret). Default: those that Mozilla trusts. `ctx.http` has
+    /// [authorities of its own](metier_core::host::WebClient::root_certificates).
+    pub fn root_certificates(mut self, pem: &str) -> Self {
+        self.root_certificates = RootCertificates::from_pem(pem);
         self
     }
 
@@ -491,6 +501,7 @@ impl EngineBuilder {
                                 .with_compile_in_process(self.compile_in_process)
                                 .with_interpreters(self.interpreters)
                                 .with_host_lookup(self.host_lookup)
+                                .with_root_certificates(self.root_certificates)
                         })
                         .with_folders(paths)
                         .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),

@@ -16,14 +16,14 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
     with_permissions(declared, declared_values(skill).into_iter().chain(variables))
 }
 
-/// The variables and secrets that the contract asks for under `env` and `config`, and the host of its declared HTTP calls, beside other
+/// The variables and secrets that the contract asks for under `env`, `config` and `secrets`, and the host of its declared HTTP calls, beside other
 /// permissions and where it leaves those to `allowed-tools`.
 pub(super) fn declared_values(skill: &Skill) -> Vec<Permission> {
     let Some(contract) = skill.contract() else { return Vec::new() };
     let mut declared = contract.env.clone();
     let calls = contract.tools.iter().filter_map(ProvidedTool::http);
     declared.extend(calls.filter_map(|call| HttpCall::host_permission(&call.base_url)).take(1));
-    for permission in contract.config.iter().filter_map(ConfigField::requested_permission) {
+    for permission in contract.config.iter().flat_map(ConfigField::requested_permissions) {
         if !declared.contains(&permission) {
             declared.push(permission);
         }

@@ -100,8 +100,8 @@ impl PendingApprover {
 
 /// The secrets that the call asks for and was not granted yet: they may stand in its input. Their values are redacted from now on.
 fn requested_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, String)> {
-    let names = asked.iter().filter(|permission| permission.has_name("secret")).filter_map(Permission::scope);
-    let found = names.filter_map(|name| {
+    let names = asked.iter().filter_map(Permission::secret_name_and_host);
+    let found = names.filter_map(|(name, _)| {
         let value = ctx.providers().secrets.as_ref()?.secret(ctx, name).ok()??;
         ctx.learn_secret(name, &value);
         Some((name.to_owned(), value))

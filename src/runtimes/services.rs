@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use metier_core::host::HostLookup;
+use metier_core::host::{HostLookup, RootCertificates};
 use metier_core::policy::{SandboxLevel, Watchdog};
 use metier_external::ExternalServices;
 use metier_plan::Callees;
@@ -126,6 +126,11 @@ impl RuntimeServices {
     /// Sets how hosts are looked up that scripts connect to.
     pub(crate) fn with_host_lookup(self, lookup: HostLookup) -> Self {
         Self { external: self.external.with_host_lookup(lookup), ..self }
+    }
+
+    /// Sets the authorities that certify hosts of secrets.
+    pub(crate) fn with_root_certificates(self, roots: RootCertificates) -> Self {
+        Self { external: self.external.with_root_certificates(roots), ..self }
     }
 
     /// Sets the folders that scripts of the engine may change, which no run trusts.

@@ -44,6 +44,37 @@ fn each_source_gives_the_secret_and_it_is_redacted() {
     }
 }
 
+#[test]
+fn a_secret_with_a_host_is_never_read_whoever_grants_it() {
+    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value'}";
+    let project = with_source("{env = 'TEST_TOKEN', host = 'api.example.com'}")
+        .file(".metier/skills/x/scripts/main.lua", script);
+    for grants in [GRANTED, ["--allow", "secret:TOKEN@api.example.com"]] {
+        let answer = run(&project, &grants);
+        assert_eq!(answer.json()["value"], json!([SECRET.len(), false]), "{answer:?}");
+    }
+    let answer = run(&project, &["--allow", "secret:TOKEN@other.example.com"]);
+    assert_eq!(answer.json()["error"]["kind"], "unavailable", "{answer:?}");
+    let answer = run(&with_source("{env = 'TEST_TOKEN', host = '*.example.com'}"), &[]);
+    assert!(answer.stdout.contains("a secret is for one host"), "{answer:?}");
+}
+
+#[test]
+fn an_option_with_a_host_grants_its_use_there_and_the_host() {
+    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value'}";
+    let project = project().file(".metier/skills/x/scripts/main.lua", script);
+    let answer = run(&project, &["--secret", "TOKEN@api.example.com=TEST_TOKEN"]);
+    assert_eq!(answer.json()["value"], json!([SECRET.len(), false]), "{answer:?}");
+    let answer = run(&project, &["--secret", "TOKEN=TEST_TOKEN"]);
+    assert_eq!(answer.json()["value"], json!([SECRET.len(), true]), "{answer:?}");
+    for option in
+        ["TOKEN@", "@api.example.com", "TOKEN@https://a.example", "TOKEN@*.example.com", "TOKEN@a.example="]
+    {
+        let answer = run(&project, &["--secret", option]);
+        assert!(answer.code == 2 && answer.stdout.contains("NAME@HOST"), "{option}: {answer:?}");
+    }
+}
+
 /// The skill `x`, a program that prints its variable `TOKEN` and its length, and requests everything.
 fn program_with_source(source: &str) -> Project {
     let script = "import os, sys\ntoken = os.environ.get('TOKEN', '')\nprint('length', len(token), token)\nprint(token, file=sys.stderr)\n";

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
-use metier::host::{NetworkReport, ProcessReport};
+use metier::host::{NetworkReport, ProcessReport, SecretProvider, SkillContext};
 use metier::policy::{Limits, SandboxLevel, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use tempfile::TempDir;
@@ -36,6 +36,7 @@ pub struct Fixture {
     mode: SandboxMode,
     level: SandboxLevel,
     timeout: Duration,
+    secrets: Vec<(&'static str, &'static str)>,
 }
 
 impl Fixture {
@@ -52,6 +53,7 @@ impl Fixture {
             mode: SandboxMode::Required,
             level: SandboxLevel::Namespaces,
             timeout: Duration::from_mins(1),
+            secrets: Vec::new(),
         };
         fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: connects\n---\n");
         fixture.write(&format!("skills/x/scripts/{name}"), text);
@@ -101,6 +103,12 @@ impl Fixture {
     pub fn rebind(mut self, name: &'static str, addresses: &[SocketAddr]) -> Self {
         self.rebound.push((name, addresses.to_vec()));
         self
+    }
+
+    /// Gives the run a secret that is for this host alone.
+    pub fn secret(mut self, name: &'static str, value: &'static str, host: &str) -> Self {
+        self.secrets.push((name, value));
+        self.grant(format!("secret:{name}@{host}"))
     }
 
     pub fn level(mut self, level: SandboxLevel) -> Self {
@@ -158,6 +166,8 @@ impl Fixture {
             .roots(roots)
             .sandbox_level(self.level)
             .sandbox_mode(self.mode)
+            .secrets(Secrets(self.secrets.clone()))
+            .root_certificates(crate::servers::AUTHORITY)
             .host_lookup(move |name, _| {
                 let mut lookups = lookups.lock().unwrap();
                 lookups.push(name.to_owned());
@@ -190,6 +200,15 @@ impl Fixture {
 
     pub fn run(&self) -> Run {
         Run(self.builder().build().unwrap().run(self.invocation()))
+    }
+}
+
+struct Secrets(Vec<(&'static str, &'static str)>);
+
+impl SecretProvider for Secrets {
+    fn secret(&self, _: &SkillContext, name: &str) -> metier::error::Result<Option<String>> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        Ok(found.map(|(_, value)| (*value).to_owned()))
     }
 }
 

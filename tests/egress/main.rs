@@ -14,4 +14,5 @@ mod go_program;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;
+mod secrets;
 mod servers;

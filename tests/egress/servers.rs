@@ -168,6 +168,81 @@ pub fn https(body: &'static str) -> (SocketAddr, Received) {
     (tls(move |stream| answer_requests(stream, body, &stored)), received)
 }
 
+/// An HTTP server over TLS that answers each request with the request itself, without what frames its body. How it does so is the first
+/// part of the path: `/parts` sends it in chunks of seven bytes, `/later` waits between two of them, `/zip` says that it is compressed,
+/// `/away` leads to `http://other.test/` and the rest of the path, `/here` to `/echo` at this host, `/head` has it in a header.
+pub fn https_echo() -> (SocketAddr, Received) {
+    let received = Received::default();
+    let stored = received.clone();
+    let address = tls(move |mut stream| {
+        for _ in 0..1000 {
+            let Some(request) = read_request(&mut stream) else { return };
+            stored.0.lock().unwrap().extend(request.bytes());
+            let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+            let (kind, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+            let whole = |status: &str, headers: &str, body: &str| {
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
+            };
+            let answer = match kind.split('?').next().unwrap_or_default() {
+                "parts" | "later" => {
+                    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+                    if stream.write_all(head.as_bytes()).is_err() {
+                        return;
+                    }
+                    for part in request.as_bytes().chunks(7) {
+                        let chunk = [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+                        if stream.write_all(&chunk).and_then(|()| stream.flush()).is_err() {
+                            return;
+                        }
+                    }
+                    "0\r\n\r\n".to_owned()
+                }
+                "zip" => whole("200 OK", "Content-Encoding: gzip\r\n", &request),
+                "away" => whole("302 Found", &format!("Location: http://other.test/{rest}\r\n"), ""),
+                "here" => whole("302 Found", &format!("Location: https://secure.test/echo/{rest}\r\n"), ""),
+                "head" => whole("200 OK", &format!("X-Path: {path}\r\nSet-Cookie: a={rest}\r\n"), "x"),
+                _ => whole("200 OK", "", &request),
+            };
+            if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, received)
+}
+
+/// A request with the content of its body; `None` at the end of the connection.
+fn read_request(stream: &mut impl Read) -> Option<String> {
+    let head = String::from_utf8(read_through(stream, b"\r\n\r\n")?).ok()?;
+    let lower = head.to_ascii_lowercase();
+    let mut body = Vec::new();
+    if lower.contains("transfer-encoding: chunked") {
+        loop {
+            let line = String::from_utf8(read_through(stream, b"\r\n")?).ok()?;
+            let mut chunk = vec![0; usize::from_str_radix(line.trim(), 16).ok()?];
+            stream.read_exact(&mut chunk).ok()?;
+            read_through(stream, b"\r\n")?;
+            if chunk.is_empty() {
+                break;
+            }
+            body.extend(chunk);
+        }
+    } else if let Some(length) = lower.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()) {
+        body = vec![0; length.parse().ok()?];
+        stream.read_exact(&mut body).ok()?;
+    }
+    Some(format!("{head}{}", String::from_utf8_lossy(&body)))
+}
+
+fn read_through(stream: &mut impl Read, end: &[u8]) -> Option<Vec<u8>> {
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    while !text.ends_with(end) {
+        stream.read_exact(&mut byte).ok()?;
+        text.push(byte[0]);
+    }
+    Some(text)
+}
+
 /// Answers requests for the files below a folder.
 pub fn answer_files(mut stream: impl Read + Write, folder: &Path) {
     let (mut buffer, mut text) = ([0; 4096], Vec::<u8>::new());

@@ -6,6 +6,7 @@ mod addresses;
 mod answers;
 mod download;
 mod redirects;
+mod secrets;
 mod secure;
 mod server;
 mod stopping;

@@ -1,6 +1,6 @@
 //! TLS, with a server's certificate from an authority that only these tests trust.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 use metier::error::ErrorKind::{Denied, Io, Usage};
@@ -9,10 +9,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, Stream};
 
-use crate::server::{Server, answer, redirect};
+use crate::server::{Server, answer, read_request, redirect};
 use crate::{get, refused, run, web};
 
-const AUTHORITY: &str = include_str!("certificates/authority.pem");
+pub const AUTHORITY: &str = include_str!("certificates/authority.pem");
 const CERTIFICATE: &str = include_str!("certificates/server.pem");
 const KEY: &str = include_str!("certificates/server.key.pem");
 
@@ -68,12 +68,17 @@ fn text_without_a_certificate_is_no_authority() {
     }
 }
 
-fn url(server: &Server, host: &str) -> String {
+pub fn url(server: &Server, host: &str) -> String {
     server.url(host, "/").replace("http:", "https:")
 }
 
 /// A server that gives this answer over TLS.
 fn secure(answer: String) -> Server {
+    secure_with(move |_| answer.clone())
+}
+
+/// A server that answers each request over TLS with what the function makes of it.
+pub fn secure_with(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Server {
     let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -83,11 +88,10 @@ fn secure(answer: String) -> Server {
     Server::with_connections(move |stream, requests| {
         let mut connection = ServerConnection::new(config.clone()).unwrap();
         let mut stream = Stream::new(&mut connection, stream);
-        let mut request = vec![0; 4096];
         // A client that does not trust the certificate hangs up here.
-        let Ok(length) = stream.read(&mut request) else { return };
-        requests.lock().unwrap().push(String::from_utf8_lossy(&request[..length]).into_owned());
-        drop(stream.write_all(answer.as_bytes()));
+        let Some(request) = read_request(&mut stream) else { return };
+        requests.lock().unwrap().push(request.clone());
+        drop(stream.write_all(answer(&request).as_bytes()));
         drop(stream.flush());
     })
 }

@@ -28,7 +28,7 @@ impl Server {
     /// Reads each request and hands it to the function, with the connection.
     pub fn with_requests(act: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         Self::with_connections(move |stream, requests| {
-            let request = request(stream);
+            let request = read_request(stream).unwrap_or_default();
             requests.lock().unwrap().push(request.clone());
             act(&request, stream);
         })
@@ -93,16 +93,17 @@ pub fn redirect(status: u16, location: &str) -> String {
     answer(&format!("{status} Over There"), &[&format!("location: {location}")], "moved")
 }
 
-fn request(stream: &mut TcpStream) -> String {
+/// A whole request with its body; `None` if the connection ends before it begins.
+pub fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
         bytes.push(byte[0]);
     }
-    let mut request = String::from_utf8(bytes).unwrap();
+    let mut request = String::from_utf8(bytes).ok().filter(|request| !request.is_empty())?;
     let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     drop(stream.read_exact(&mut body));
     request.push_str(std::str::from_utf8(&body).unwrap());
-    request
+    Some(request)
 }

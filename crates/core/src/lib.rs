@@ -13,6 +13,7 @@ pub mod host;
 pub mod percent_encoding;
 pub mod policy;
 pub mod sanitizer;
+mod secret_family;
 pub mod strict_json;
 pub mod suggestion;
 pub mod template;

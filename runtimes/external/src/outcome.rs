@@ -29,7 +29,7 @@ use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{SkillOutput, WithoutProjectPackages};
 use metier_core::host::{
-    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, SandboxReport, SkillContext,
+    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, SandboxReport, SkillContext, misplaced_text,
 };
 use metier_core::policy::{Access, StopCause};
 use metier_sandbox::{
@@ -502,6 +502,14 @@ pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&
     for refused in network.refused.iter().take(MAX_WARNINGS) {
         let grant = refused.permission.as_ref().map(|permission| format!("; grant {permission}"));
         ctx.warn(format!("{name} tried {refused}: {}{}", refused.reason, grant.unwrap_or_default()));
+    }
+    for sent in network.misplaced.iter().take(MAX_WARNINGS) {
+        ctx.warn(misplaced_text(&sent.secret, &sent.host));
+    }
+    for host in &network.unopened {
+        ctx.warn(format!(
+            "{name} connected to {host} over TLS, where its secret stays a placeholder; with the base address http://{host} the host program puts it in and encrypts the connection"
+        ));
     }
     let others = network.refused.len().saturating_sub(MAX_WARNINGS);
     if others > 0 {

@@ -32,6 +32,7 @@ use metier_core::error::{Result, SkillError};
 use metier_core::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{Files, SkillContext, file_id, temp_dirs};
+use metier_core::policy::Access;
 use metier_packages::{PreparedFiles, RequiredPython, SkillPackages};
 use metier_sandbox::{LaunchRequest, Launcher, ProtectedPaths};
 use metier_state::StateLease;
@@ -344,6 +345,15 @@ impl ScriptCommand {
     /// The rules for its network, if it does not reach all hosts or none.
     fn egress_rules(&self, ctx: &SkillContext) -> Result<Option<Box<EgressRules>>> {
         let rules = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
+        if rules.is_none() && !ctx.secret_broker().is_empty() && ctx.permissions().allows(&Access::network())
+        {
+            ctx.warn(format!(
+                "{} has the whole network, where placeholders of secrets stay what they are: grant net:HOST instead of net",
+                self.file.name()
+            ));
+        }
+        let (broker, roots) = (ctx.secret_broker(), self.services.root_certificates());
+        let rules = rules.map(|rules| rules.with_secrets(broker.clone(), roots.clone()));
         Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
             Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),
             None => Box::new(rules),

@@ -12,7 +12,7 @@ use crate::host_api::ApiClients;
 use crate::interpreter::cache::InterpreterCache;
 #[cfg(unix)]
 use crate::version_cache::VersionCache;
-use metier_core::host::HostLookup;
+use metier_core::host::{HostLookup, RootCertificates};
 #[cfg(unix)]
 use metier_sandbox::Launcher;
 
@@ -33,6 +33,9 @@ pub struct ExternalServices {
     /// Looks up the hosts that scripts connect to.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
     host_lookup: HostLookup,
+    /// The authorities that certify hosts of secrets.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
+    roots: RootCertificates,
     /// Programs that run scripts in place of those on `PATH`.
     interpreters: Arc<[(String, PathBuf)]>,
     /// The folders that scripts of the engine may change, canonical.
@@ -68,6 +71,17 @@ impl ExternalServices {
     /// Sets how hosts are looked up that scripts connect to.
     pub fn with_host_lookup(self, host_lookup: HostLookup) -> Self {
         Self { host_lookup, ..self }
+    }
+
+    /// The authorities that certify hosts of secrets.
+    #[cfg(unix)]
+    pub(super) fn root_certificates(&self) -> &RootCertificates {
+        &self.roots
+    }
+
+    /// Sets the authorities that certify hosts of secrets.
+    pub fn with_root_certificates(self, roots: RootCertificates) -> Self {
+        Self { roots, ..self }
     }
 
     /// Sets the folders that scripts may change, which no run trusts.

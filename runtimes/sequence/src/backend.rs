@@ -109,7 +109,9 @@ fn record_access(ctx: &SkillContext, access: AccessRule, arguments: &Map<String,
         }
         AccessRule::Tool(at) => permission.has_name("tool") && permission.scope() == target(at),
         AccessRule::Skill(at) => permission.has_name("skill") && permission.scope() == target(at),
-        AccessRule::Secret(at) => permission.has_name("secret") && permission.scope() == target(at),
+        AccessRule::Secret(at) => {
+            permission.secret_name_and_host().is_some_and(|(name, _)| Some(name) == target(at))
+        }
         AccessRule::Sample => permission.has_name("sample"),
         AccessRule::Net(_) => permission.has_name("net"),
     });

@@ -78,7 +78,7 @@ impl HostFunction {
     fn call_observed(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
         let started = Instant::now();
         let args = self.check_arguments(ctx, arguments);
-        let access = args.as_ref().ok().and_then(|args| self.required_access(args).ok().flatten());
+        let access = args.as_ref().ok().and_then(|args| self.required_access(ctx, args).ok().flatten());
         let permission = access.map(|(access, ..)| access.to_string());
         let result = args.and_then(|args| self.call_with(ctx, &args));
         ctx.notify(|| EventKind::HostCall {
@@ -113,7 +113,7 @@ impl HostFunction {
 
     /// The only place that checks permissions before a call. Files behind symbolic links are checked again when they are opened.
     fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
-        let Some((need, verb, target)) = self.required_access(args)? else { return Ok(()) };
+        let Some((need, verb, target)) = self.required_access(ctx, args)? else { return Ok(()) };
         let shown = if target.is_empty() { "." } else { &target };
         match ctx.permissions().require(&need, format_args!("failed to {verb} {shown}")) {
             Err(_) if ctx.ask_for_access(&need, &target)? => Ok(()),
@@ -122,7 +122,11 @@ impl HostFunction {
     }
 
     /// The access that a call needs, and what it does, for an error: the verb and its object. `None` if it needs no permission.
-    fn required_access<'a>(&self, args: &'a Args) -> Result<Option<(Access, &'static str, Cow<'a, str>)>> {
+    fn required_access<'a>(
+        &self,
+        ctx: &SkillContext,
+        args: &'a Args,
+    ) -> Result<Option<(Access, &'static str, Cow<'a, str>)>> {
         let text = |position| args.optional_text(position).unwrap_or_default();
         let (need, verb, target) = match self.access {
             AccessRule::Unrestricted => return Ok(None),
@@ -132,7 +136,8 @@ impl HostFunction {
             AccessRule::Tool(at) => (Access::tool(self.check_name(text(at))?), "call the tool", text(at)),
             AccessRule::Skill(at) => (Access::skill(self.check_name(text(at))?), "run the skill", text(at)),
             AccessRule::Secret(at) => {
-                (Access::secret(self.check_name(text(at))?), "read the secret", text(at))
+                let name = self.check_name(text(at))?;
+                (ctx.permissions().secret_access(name), "read the secret", text(at))
             }
             AccessRule::Sample => (Access::sample(), "ask", "the model"),
             AccessRule::Net(at) => {

@@ -49,6 +49,7 @@ use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
 use super::run_id::RunId;
+use super::secret_broker::SecretBroker;
 use super::secret_origin::SecretOrigin;
 use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -132,6 +133,8 @@ struct ContextInner {
     steps: Mutex<Vec<StepReport>>,
     /// What it reads, if that is recorded.
     reads: OnceLock<Arc<ReadRecord>>,
+    /// The secrets that it uses and does not read.
+    broker: OnceLock<Arc<SecretBroker>>,
 }
 
 /// Where the steps of a plan are recorded, and the project whose they are.
@@ -190,6 +193,11 @@ impl SkillContext {
     /// The services that the host offers besides files.
     pub fn providers(&self) -> &Providers {
         &self.inner.providers
+    }
+
+    /// Where the secrets are kept that the run uses and does not read.
+    pub(super) fn broker_cell(&self) -> &OnceLock<Arc<SecretBroker>> {
+        &self.inner.broker
     }
 
     /// The settings and secrets that the skill declares; empty where it declares none.
@@ -460,6 +468,13 @@ pub trait SecretProvider: Send + Sync {
     /// name of another one: [`SkillContext::qualified_name`] tells them apart.
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>>;
 
+    /// The hosts to which alone the secret of this name goes, each as a permission names it (`api.example.com`, `localhost:8443`); `None`,
+    /// the default, if a skill that is permitted to read it reads it.
+    fn hosts(&self, ctx: &SkillContext, name: &str) -> Option<Vec<String>> {
+        let _ = (ctx, name);
+        None
+    }
+
     /// Whether there is a secret of this name, without reading it: asked before a run, and in lists of what can run. `None`, the default,
     /// if only reading it would tell.
     fn has(&self, ctx: &SkillContext, name: &str) -> Option<bool> {
@@ -518,6 +533,12 @@ pub trait HttpClient: Send + Sync {
     /// Sends a request and reads the response. `net` of the URL's host was checked already; a client that follows a redirect
     /// checks the next host with `ctx.permissions()`.
     fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse>;
+
+    /// Whether it calls [`SkillContext::fill_secrets`] for each request that it sends. For a client that does not, the engine calls it
+    /// once, and the client is told to follow no redirect away from a host that was sent a secret.
+    fn fills_secrets(&self) -> bool {
+        false
+    }
 }
 
 /// Decides, while a run waits, about what nobody granted. It is asked about nothing that the skill, and every skill that called it,

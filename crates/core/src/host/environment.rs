@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::address_password::{passwords, percent_decoded};
 use super::context::SkillContext;
-use super::functions::read_secret;
+use super::functions::{read_secret, read_value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::LogLevel;
 use crate::policy::{
@@ -107,8 +107,8 @@ impl SkillContext {
     /// The values that a secret of this name has now: that of the providers, or that of a variable and the passwords in it.
     pub(crate) fn secret_values(&self, name: &str) -> Result<Vec<String>> {
         let mut values = self.declared_variables(name);
-        if self.permissions().allows(&Access::secret(name)) {
-            values.extend(read_secret(self, name)?);
+        if self.permissions().allows(&self.permissions().secret_access(name)) {
+            values.extend(read_value(self, name)?.map(|(value, _)| value));
         }
         let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
         if let Some((value, _)) = brought {
@@ -191,7 +191,7 @@ impl SkillContext {
             }
         }
         let mut granted = Vec::new();
-        for name in self.permitted("secret") {
+        for name in self.permitted_secret_names() {
             // One that cannot be read cannot be recognised either.
             for value in self.secret_values(&name).unwrap_or_default() {
                 self.learn_secret_and_passwords(&name, &value);
@@ -203,9 +203,9 @@ impl SkillContext {
 
     /// Fails if a secret is meant for a variable that no run is given. A skill that lists the secret reads it with `ctx.secret`.
     fn check_secret_names(&self) -> Result<()> {
-        for name in self.permitted("secret") {
+        for name in self.permitted_secret_names() {
             let Err(reason) = check_allowed_name(&name) else { continue };
-            if self.providers().secrets.is_none() || self.permissions().lists(&Permission::secret(&name)?) {
+            if self.providers().secrets.is_none() || self.permissions().lists_secret(&name) {
                 continue;
             }
             let sentence = format!("the secret {name} cannot be an environment variable: {reason}");
@@ -224,8 +224,17 @@ impl SkillContext {
         }
         let is_declared =
             |name: &str| self.config_fields().iter().any(|field| field.secret && field.key == name);
-        let mut names = self.permitted("secret");
+        let mut names = self.permitted_secret_names();
         names.retain(|name| check_variable_name(name).is_ok() && (has_provider || is_declared(name)));
+        names
+    }
+
+    /// The names of the secrets that the run may read, or use at a host.
+    fn permitted_secret_names(&self) -> Vec<String> {
+        let permissions = self.permissions().effective();
+        let names = permissions.iter().filter_map(Permission::secret_name_and_host);
+        let mut names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();
+        names.dedup();
         names
     }
 

@@ -44,6 +44,7 @@ mod report;
 mod run_events;
 mod run_id;
 mod run_thread;
+mod secret_broker;
 mod secret_origin;
 mod steps;
 mod streams;
@@ -81,6 +82,7 @@ pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub use self::functions::{
     ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint, function, functions,
+    misplaced_text,
 };
 pub use self::host_lookup::HostLookup;
 pub use self::log::{LogLevel, LogLine, Progress};
@@ -89,6 +91,7 @@ pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub use self::run_thread::{RunThreadGuard, works_for_run};
+pub use self::secret_broker::{HostSecrets, SecretBroker, StreamReplacement};
 pub use self::secret_origin::SecretOrigin;
 pub use address_space::AddressSpaceReservation;
 pub use args::Args;
@@ -103,9 +106,9 @@ pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
-pub use http::download;
 #[cfg(unix)]
 pub use http::non_public_kind;
+pub use http::{RootCertificates, SecureHost, download};
 pub use memory::{HostMemory, check_memory_reserve};
 #[cfg(unix)]
 pub use metier_sandbox::{FileId, begins_with};
@@ -115,7 +118,8 @@ pub use redaction::RedactedStream;
 pub use redaction::{EncodedSecrets, Redacted, Redaction};
 pub use regular_file::open_regular;
 pub use report::{
-    EnforcedLevel, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection, SandboxReport,
+    EnforcedLevel, MisplacedSecret, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection,
+    SandboxReport,
 };
 pub use steps::{StepReport, StepStatus};
 #[cfg(unix)]

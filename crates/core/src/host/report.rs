@@ -60,6 +60,32 @@ pub struct NetworkReport {
     pub refused: Vec<RefusedConnection>,
     /// How often something was refused or failed.
     pub refused_count: u64,
+    /// Placeholders of secrets that were sent to hosts which the secrets are not for, as far as that was not encrypted: each once, at
+    /// most 64. They stayed placeholders.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misplaced: Vec<MisplacedSecret>,
+    /// Hosts of secrets to which the process made TLS connections by itself. They were passed on unopened, with placeholders.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unopened: Vec<String>,
+}
+
+/// A placeholder that was sent to a host which its secret is not for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MisplacedSecret {
+    /// The name of the secret.
+    pub secret: String,
+    /// The host.
+    pub host: String,
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl MisplacedSecret {
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes have a network"))]
+    pub fn new(secret: &str, host: &str) -> Self {
+        Self { secret: secret.to_owned(), host: host.to_owned() }
+    }
 }
 
 /// A name that was not resolved, or a connection that was not made or was ended.

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{Access, Permission, is_secret_setting};
 
-/// A setting or a secret that a skill declares under `config`.
+/// A setting or a secret that a skill declares under `config`, or a secret under `secrets`.
 ///
-/// In JSON: `{description, required, env, secret, default}`, where `required` is `true`, `false` or `"on_use"`.
+/// In JSON: `{description, required, env, secret, hosts, default}`, where `required` is `true`, `false` or `"on_use"`; `hosts` is left out
+/// if there are none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ConfigField {
@@ -24,6 +25,9 @@ pub struct ConfigField {
     pub env: Option<String>,
     /// Whether it is a secret, which only `ctx.secret` reads.
     pub secret: bool,
+    /// The hosts in whose requests the skill uses the secret, each as a permission names it; then it does not read it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Its value where nothing else gives one.
     pub default: Option<Value>,
 }
@@ -60,6 +64,7 @@ impl ConfigField {
             requirement: ConfigRequirement::default(),
             env: None,
             secret: false,
+            hosts: Vec::new(),
             default: None,
         }
     }
@@ -74,14 +79,18 @@ impl ConfigField {
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl ConfigField {
-    /// The permission that a skill requests by declaring the field: a secret `secret:KEY`, a setting with a variable `env:NAME`, another
-    /// one with the name of a secret `secret:KEY`. Other settings need none.
-    pub fn requested_permission(&self) -> Option<Permission> {
-        match &self.env {
-            Some(variable) if !self.secret => Permission::env(variable).ok(),
-            _ if self.secret || self.is_secret_setting() => Permission::secret(&self.key).ok(),
-            _ => None,
-        }
+    /// The permissions that a skill requests by declaring the field: a secret `secret:KEY`, or for each of its hosts `secret:KEY@HOST` and
+    /// `net:HOST`, a setting with a variable `env:NAME`, another one with the name of a secret `secret:KEY`. Other settings need none.
+    pub fn requested_permissions(&self) -> Vec<Permission> {
+        let at_host =
+            |host: &String| [Permission::secret(&format!("{}@{host}", self.key)), Permission::net(host)];
+        let requested: Vec<_> = match &self.env {
+            _ if !self.hosts.is_empty() => self.hosts.iter().flat_map(at_host).collect(),
+            Some(variable) if !self.secret => vec![Permission::env(variable)],
+            _ if self.secret || self.is_secret_setting() => vec![Permission::secret(&self.key)],
+            _ => Vec::new(),
+        };
+        requested.into_iter().flatten().collect()
     }
 
     /// Whether it is a setting whose name says that its value is secret: what `ctx.config` answers is redacted then, and a secret of that

@@ -63,7 +63,7 @@ pub use limits::Limits;
 pub use metier_sandbox::SandboxLevel;
 pub use permission::{Access, Permission};
 #[cfg_attr(not(unix), allow(unused_imports))]
-pub use permission::{DEFAULT_PORTS, HostScope, is_host_name};
+pub use permission::{DEFAULT_PORTS, HostScope, is_host_name, normalize_secret_host};
 pub use permissions::{Permissions, filtered_tool_error};
 pub use requester::RequestedPermissions;
 pub use runtime_limit::RuntimeLimit;

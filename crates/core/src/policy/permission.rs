@@ -2,6 +2,7 @@
 
 mod host_scope;
 mod parse;
+mod secret_scope;
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use crate::policy::tool_name::{plain_skill_name, plain_tool_name, split_tool_nam
 
 use self::host_scope::AccessPort;
 pub use self::host_scope::{DEFAULT_PORTS, HostScope, is_host_name};
+pub use self::secret_scope::normalize_secret_host;
 
 /// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
@@ -75,6 +77,8 @@ enum ScopeRule {
     OptionalUnsandboxed,
     RequiredName,
     RequiredVariable,
+    /// A name, or a name, `@` and a host.
+    RequiredSecret,
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
@@ -85,7 +89,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 17] = [
     (PermissionKind::Net, "net", ScopeRule::OptionalHost),
     (PermissionKind::Tool, "tool", ScopeRule::RequiredName),
     (PermissionKind::Skill, "skill", ScopeRule::RequiredName),
-    (PermissionKind::Secret, "secret", ScopeRule::RequiredName),
+    (PermissionKind::Secret, "secret", ScopeRule::RequiredSecret),
     (PermissionKind::Env, "env", ScopeRule::RequiredVariable),
     (PermissionKind::Sample, "sample", ScopeRule::NoScope),
     (PermissionKind::Shm, "shm", ScopeRule::NoScope),
@@ -178,7 +182,8 @@ impl Permission {
         Self::scoped(PermissionKind::Skill, name)
     }
 
-    /// Reading the secret of that name.
+    /// Reading the secret of that name. `NAME@HOST` uses it in requests to that host, and does not read it; a host with `:PORT` means
+    /// that port, and one without the port 443.
     pub fn secret(name: &str) -> Result<Self, SkillError> {
         Self::scoped(PermissionKind::Secret, name)
     }
@@ -270,6 +275,9 @@ impl Permission {
                 (_, Some(name)) if self.kind == PermissionKind::Skill => {
                     *name == plain_skill_name(&need.target)
                 }
+                (_, Some(scope)) if self.kind == PermissionKind::Secret => {
+                    secret_scope::covers(scope, &need.target)
+                }
                 (_, Some(name)) if self.kind == PermissionKind::Tool => {
                     *name == need.target || plain_tool_name(name) == plain_tool_name(&need.target)
                 }
@@ -304,10 +312,15 @@ impl Permission {
                 (ScopeRule::OptionalHost, Some(_)) => {
                     self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
                 }
+                (ScopeRule::RequiredSecret, Some(scope)) => secret_scope::covers(scope, &need.target),
                 (_, Some(name)) => *name == need.target,
-                (ScopeRule::RequiredName | ScopeRule::RequiredVariable | ScopeRule::RequiredPath, None) => {
-                    false
-                }
+                (
+                    ScopeRule::RequiredName
+                    | ScopeRule::RequiredVariable
+                    | ScopeRule::RequiredPath
+                    | ScopeRule::RequiredSecret,
+                    None,
+                ) => false,
             }
     }
 }
@@ -341,6 +354,12 @@ impl Permission {
     pub fn host_scope(&self) -> Option<HostScope<'_>> {
         let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Net)?;
         HostScope::parse(scope).ok()
+    }
+
+    /// The name of the secret and the host where it may be used, if it may not be read; `None` if it is about no secret.
+    pub fn secret_name_and_host(&self) -> Option<(&str, Option<&str>)> {
+        let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Secret)?;
+        Some(secret_scope::split(scope))
     }
 
     /// Whether it has this name, whatever its scope: `write:out` is a `write`.
@@ -442,6 +461,11 @@ impl Access {
         Self::new(PermissionKind::Secret, name)
     }
 
+    /// Using the secret of that name in requests to that host, as a permission names it, without reading it.
+    pub fn secret_at_host(name: &str, host: &str) -> Self {
+        Self::new(PermissionKind::Secret, format!("{name}@{host}"))
+    }
+
     /// Being given the environment variable of that name.
     pub fn env(name: impl Into<String>) -> Self {
         Self::new(PermissionKind::Env, name)
@@ -488,6 +512,7 @@ impl Access {
             ScopeRule::RequiredName
                 | ScopeRule::RequiredVariable
                 | ScopeRule::RequiredPath
+                | ScopeRule::RequiredSecret
                 | ScopeRule::OptionalFolder
                 | ScopeRule::OptionalHost
                 | ScopeRule::OptionalUnsandboxed

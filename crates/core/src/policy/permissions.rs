@@ -152,9 +152,10 @@ impl Permissions {
         }
     }
 
-    /// Whether the skill that runs lists this permission by itself. One that requests everything lists nothing.
-    pub(crate) fn lists(&self, permission: &Permission) -> bool {
-        self.requesters.last().is_some_and(|requester| requester.requested.listed().contains(permission))
+    /// Whether the skill that runs lists the secret of this name by itself. One that requests everything lists nothing.
+    pub(crate) fn lists_secret(&self, name: &str) -> bool {
+        let is_it = |listed: &Permission| listed.secret_name_and_host().is_some_and(|(own, _)| own == name);
+        self.last_listed().iter().any(is_it)
     }
 
     /// The effective permissions beyond reading the project, and that of leaving the sandbox, which needs no request.
@@ -372,6 +373,32 @@ impl Permissions {
         open.sort_unstable();
         open.dedup();
         open
+    }
+
+    /// The access by which the run has the secret of this name: reading it, or using it at a host. Where it has neither, the one that the
+    /// skill requests.
+    pub fn secret_access(&self, name: &str) -> Access {
+        let reading = Access::secret(name);
+        if self.allows(&reading) {
+            return reading;
+        }
+        let is_own = |permission: &&Permission| matches!(permission.secret_name_and_host(), Some((own, Some(_))) if own == name);
+        let held = self.effective().iter().find(is_own).map(Permission::as_access);
+        let listed = || self.last_listed().iter().find(is_own).map(Permission::as_access);
+        held.or_else(|| {
+            listed().filter(|_| !self.last_listed().iter().any(|own| own.covers(&reading, &self.protection)))
+        })
+        .unwrap_or(reading)
+    }
+
+    /// The hosts at which the run may use the secret of this name, as permissions name them.
+    pub fn secret_hosts(&self, name: &str) -> Vec<String> {
+        let held = self.effective();
+        let hosts = held.iter().filter_map(|permission| match permission.secret_name_and_host() {
+            Some((own, host)) if own == name => host.map(str::to_owned),
+            _ => None,
+        });
+        hosts.collect()
     }
 
     /// These permissions without grants that name no target, such as plain `net`: for access that must be granted by name.

@@ -6,7 +6,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::edit::Edit;
 use super::private_key;
-use super::secret_family::{BodyEnd, FAMILIES, SecretFamily, Surroundings, begins_word};
+use crate::secret_family::{BodyEnd, FAMILIES, SecretFamily, Surroundings, begins_word};
 
 /// The search for all prefixes, and the families of each.
 struct PrefixSearch {

@@ -9,7 +9,6 @@ mod known_secrets;
 mod private_key;
 mod profile;
 mod role_tags;
-mod secret_family;
 mod unseen;
 
 use std::borrow::Cow;
@@ -22,10 +21,10 @@ use self::edit::{Edit, apply, apply_to_lines};
 use self::known_secrets::known_secret_edits;
 pub use self::profile::SanitizeProfile;
 use self::role_tags::without_role_tags;
-use self::secret_family::Surroundings;
 use self::unseen::unseen_edits;
 use crate::error::SkillError;
 use crate::host::{EncodedSecrets, LogLine, ProcessReport, Redaction, StepReport};
+use crate::secret_family::Surroundings;
 use crate::unicode::spell_out;
 
 /// Changes what a model reads of one run, and counts the places.

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::secret_family::{FAMILIES, samples};
 use super::*;
 use crate::error::ErrorKind;
 use crate::host::LogLevel;
+use crate::secret_family::{FAMILIES, samples};
 
 fn text(text: &str) -> String {
     Sanitizer::default().text(text.to_owned())
@@ -365,7 +365,7 @@ fn corpus() -> Vec<(String, String)> {
         ("JSON", include_str!("corpus/data.json")),
         ("code", include_str!("corpus/code.txt")),
         ("this file", include_str!("mod.rs")),
-        ("the families", include_str!("secret_family.rs")),
+        ("the families", include_str!("../secret_family.rs")),
         ("the lock file", include_str!("../../../../Cargo.lock")),
         ("the map", include_str!("../../../../ARCHITECTURE.md")),
         ("a page", include_str!("../../../../docs/contract.md")),

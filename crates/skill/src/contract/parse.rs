@@ -11,7 +11,7 @@ use super::schema::{self, SchemaRole};
 use crate::contract::sections::tools::ToolScope;
 use crate::contract::sections::{
     attachments, config, dependencies, entrypoints, env, examples, forms, http_reader, limits, metadata,
-    permissions, resources, state, tools,
+    permissions, resources, secrets, state, tools,
 };
 use crate::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
@@ -31,7 +31,7 @@ const MAX_DIAGNOSTICS: usize = 100;
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-pub(crate) const KEYS: [&str; 28] = [
+pub(crate) const KEYS: [&str; 29] = [
     "name",
     "version",
     "description",
@@ -54,6 +54,7 @@ pub(crate) const KEYS: [&str; 28] = [
     "state",
     "env",
     "config",
+    "secrets",
     "base_url",
     "tools",
     "forms",
@@ -253,8 +254,9 @@ fn read_contract(
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
-    let (base_url, config) =
-        (http_reader::read_base_url(field("base_url"), report), config::read(field("config"), report));
+    let base_url = http_reader::read_base_url(field("base_url"), report);
+    let mut config = config::read(field("config"), report);
+    config.extend(secrets::read(field("secrets"), &config, report));
     let facts = metadata::read(metadata, report);
     let scope = ToolScope {
         entrypoints: &entrypoints,
@@ -282,7 +284,7 @@ fn read_contract(
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
-        config,
+        config: config.into(),
         base_url,
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: facts,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -12,9 +13,10 @@ use super::http_guard::HttpGuard;
 use super::network_log::NetworkLog;
 use super::refusal::Refusal;
 use super::tls_hello::TlsHello;
+use metier_core::host::SecretBroker;
 
 /// How long the first bytes of a connection, or those of a later request, may take.
-const INSPECTION_TIME: Duration = Duration::from_secs(10);
+pub(super) const INSPECTION_TIME: Duration = Duration::from_secs(10);
 
 /// What inspects the bytes of a script.
 enum Guard {
@@ -55,11 +57,18 @@ pub(super) struct Connection {
     to_server: Flow,
     to_client: Flow,
     inspected_until: Option<Instant>,
+    /// The secrets of the run, of which placeholders may be sent here.
+    broker: Option<Arc<SecretBroker>>,
     _permit: ConnectionPermit,
 }
 
 impl Connection {
-    pub(super) fn new(client: TcpStream, host: String, port: u16, permit: ConnectionPermit) -> Self {
+    pub(super) fn new(
+        client: TcpStream,
+        (host, port): (String, u16),
+        broker: Option<Arc<SecretBroker>>,
+        permit: ConnectionPermit,
+    ) -> Self {
         let is_address = host.parse::<std::net::IpAddr>().is_ok();
         let guard = match port {
             443 => Guard::Tls(TlsHello::new(&host, is_address)),
@@ -77,6 +86,7 @@ impl Connection {
             to_server: Flow::default(),
             to_client: Flow::default(),
             inspected_until,
+            broker,
             _permit: permit,
         }
     }
@@ -129,7 +139,7 @@ impl Connection {
 
     /// Ends it so that the script sees an error, and not the end of a whole answer.
     pub(super) fn reset(self) {
-        sockopt::set_socket_linger(&self.client, Some(Duration::ZERO)).ok();
+        reset(&self.client);
     }
 
     fn reads_client(&self) -> bool {
@@ -141,6 +151,10 @@ impl Connection {
             match read(&self.client, buffer)? {
                 Some(0) => self.to_server.has_ended = true,
                 Some(count) => {
+                    for name in self.broker.iter().flat_map(|broker| broker.placeholders_in(&buffer[..count]))
+                    {
+                        log.misplace(&name, &self.host);
+                    }
                     if let Err(refusal) = self.inspect(&buffer[..count]) {
                         return Ok(Step::Refused(refusal));
                     }
@@ -249,4 +263,9 @@ fn read(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> 
         }
         Err(error) => Err(error),
     }
+}
+
+/// Lets the script see an error when the connection is dropped.
+pub(super) fn reset(stream: &TcpStream) {
+    sockopt::set_socket_linger(stream, Some(Duration::ZERO)).ok();
 }

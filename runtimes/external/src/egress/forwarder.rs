@@ -14,11 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, accept_with, recvmsg, sockopt,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, accept_with, recvmsg};
 
-use super::connection::{Connection, Step};
+use super::connection::{Connection, Step, reset};
 use super::connection_permit::ConnectionPermit;
 use super::dns_connection::DnsConnection;
 use super::dns_message::{MAX_QUERY_BYTES, answer_query};
@@ -26,6 +24,7 @@ use super::name_table::NameTable;
 use super::network_log::NetworkLog;
 use super::refusal::Refusal;
 use super::rules::EgressRules;
+use super::secret_proxy::{AcceptedConnection, SecretProxies, secure_port};
 use super::upstream::{ConnectError, ConnectThreads};
 use metier_core::host::NetworkReport;
 use metier_sandbox::MAX_EGRESS_PORTS;
@@ -107,6 +106,11 @@ struct Forwarder {
     /// Connections that wait for the connection to their host.
     waiting: VecDeque<u64>,
     connecting: ConnectThreads,
+    /// Connections to hosts of secrets.
+    proxies: SecretProxies,
+    /// Those of them that began TLS.
+    encrypted: mpsc::Receiver<AcceptedConnection>,
+    encrypted_sender: mpsc::Sender<AcceptedConnection>,
     results: mpsc::Receiver<ConnectResult>,
     result_sender: mpsc::Sender<ConnectResult>,
     wake: PipeReader,
@@ -153,6 +157,9 @@ impl Forwarder {
         };
         let listeners = received.collect();
         let (result_sender, results) = mpsc::channel();
+        let (encrypted_sender, encrypted) = mpsc::channel();
+        let connecting = ConnectThreads::new()?;
+        let proxies = SecretProxies::new(&rules, &log, connecting.connector());
         let (wake, waker) = io::pipe()?;
         for end in [rustix::io::ioctl_fionbio(&wake, true), rustix::io::ioctl_fionbio(&waker, true)] {
             end?;
@@ -169,7 +176,10 @@ impl Forwarder {
             next_id: 0,
             accepts_from: None,
             waiting: VecDeque::new(),
-            connecting: ConnectThreads::new()?,
+            connecting,
+            proxies,
+            encrypted,
+            encrypted_sender,
             results,
             result_sender,
             wake,
@@ -299,7 +309,27 @@ impl Forwarder {
         };
         self.log.count_connection();
         stream.set_nodelay(true).ok();
-        let mut connection = Connection::new(stream, host, port, permit);
+        let connection = AcceptedConnection { stream, host, port, permit };
+        let has_secret = self.rules.broker.has_secret_for(&connection.host, secure_port(port));
+        if !has_secret || port == secure_port(80) {
+            return self.forward(connection, has_secret);
+        }
+        let (sender, waker) = (self.encrypted_sender.clone(), self.waker.clone());
+        self.proxies.start(connection, move |connection| {
+            // Nobody waits for it if the run has ended.
+            sender.send(connection).ok();
+            (&*waker).write_all(b"x").ok();
+        });
+    }
+
+    /// Passes on what the script sends to a host, as it is.
+    fn forward(&mut self, connection: AcceptedConnection, has_secret: bool) {
+        let AcceptedConnection { stream, host, port, permit } = connection;
+        if has_secret {
+            self.log.pass_unopened(&host);
+        }
+        let broker = Some(self.rules.broker.clone()).filter(|broker| !broker.is_empty());
+        let mut connection = Connection::new(stream, (host, port), broker, permit);
         let id = self.next_id;
         self.next_id += 1;
         if connection.begins_at_once() {
@@ -379,6 +409,9 @@ impl Forwarder {
 
     fn take_results(&mut self) {
         rustix::io::read(&self.wake, &mut [0; 64]).ok();
+        while let Ok(connection) = self.encrypted.try_recv() {
+            self.forward(connection, true);
+        }
         while let Ok((id, result)) = self.results.try_recv() {
             self.connecting.finish();
             match result {
@@ -420,9 +453,4 @@ fn accept(listener: &OwnedFd, accepts_from: &mut Option<Instant>) -> Option<TcpS
             None
         }
     }
-}
-
-/// Lets the script see an error when the connection is dropped.
-fn reset(stream: &TcpStream) {
-    sockopt::set_socket_linger(stream, Some(Duration::ZERO)).ok();
 }

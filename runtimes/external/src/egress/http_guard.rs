@@ -8,10 +8,10 @@
 use super::refusal::Refusal;
 
 /// The maximum bytes of a request's lines before its body, and of the lines after a body in chunks.
-const MAX_HEAD_BYTES: usize = 32 << 10;
+pub(super) const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// The maximum bytes of the line before a chunk: its length in hexadecimal digits.
-const MAX_CHUNK_LINE_BYTES: usize = 18;
+pub(super) const MAX_CHUNK_LINE_BYTES: usize = 18;
 
 /// Checks every request on a connection.
 pub(super) struct HttpGuard {
@@ -58,17 +58,30 @@ const METHODS_WITH_BODY: [&[u8]; 11] = [
 ];
 
 /// How the end of a request is found.
-#[derive(Debug, PartialEq, Eq)]
-enum Framing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
     NoBody,
     Length(u64),
     Chunked,
 }
 
+/// The lines of a request before its body, which were checked.
+pub(super) struct RequestHead<'a> {
+    pub(super) method: &'a [u8],
+    /// The path and the query.
+    pub(super) target: &'a [u8],
+    /// Whether the version is 1.1 and not 1.0.
+    pub(super) is_1_1: bool,
+    /// The headers, in their order.
+    pub(super) fields: Vec<(&'a [u8], &'a [u8])>,
+    pub(super) framing: Framing,
+    /// Whether it waits for an answer before it sends the body.
+    pub(super) expects: bool,
+}
+
 impl HttpGuard {
     pub(super) fn new(host: &str) -> Self {
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        Self { host, held: Vec::new(), state: State::Head }
+        Self { host: bracketed(host), held: Vec::new(), state: State::Head }
     }
 
     /// Appends to `passed` what may be sent to the server.
@@ -109,7 +122,7 @@ impl HttpGuard {
 
     fn push_head<'a>(&mut self, bytes: &'a [u8], passed: &mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         let Some((head, rest)) = self.take_until(b"\r\n\r\n", bytes, MAX_HEAD_BYTES)? else { return Ok(&[]) };
-        self.state = match parse_head(&head, &self.host)? {
+        self.state = match RequestHead::parse(&head, &self.host, 80)?.framing {
             Framing::NoBody => {
                 passed.extend(head);
                 State::Head
@@ -130,10 +143,7 @@ impl HttpGuard {
         let Some((line, rest)) = self.take_until(b"\r\n", bytes, MAX_CHUNK_LINE_BYTES)? else {
             return Ok(&[]);
         };
-        let digits = std::str::from_utf8(&line[..line.len() - 2]).unwrap_or_default();
-        let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let length = u64::from_str_radix(digits, 16).ok().filter(|length| is_plain && *length <= MAX_LENGTH);
-        self.state = match length.ok_or(Refusal::Http("the length of a chunk is not a plain number"))? {
+        self.state = match parse_chunk_length(&line[..line.len() - 2])? {
             0 => State::Trailers,
             length => State::Chunk(length),
         };
@@ -147,12 +157,7 @@ impl HttpGuard {
         if line.len() == 2 {
             self.state = State::Head;
         } else {
-            let (name, _) = parse_field(&line[..line.len() - 2])?;
-            if FRAMING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)) {
-                return Err(Refusal::Http(
-                    "a line after the body says where the body ends, or for which host it is",
-                ));
-            }
+            check_trailer(&line[..line.len() - 2])?;
         }
         passed.extend(line);
         Ok(rest)
@@ -182,6 +187,11 @@ impl HttpGuard {
     }
 }
 
+/// A host as a URL and the header `Host` have it.
+pub(super) fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
 /// Passes as many of these bytes as are left; returns the others, and how many are still left.
 fn pass_counted<'a>(bytes: &'a [u8], left: u64, passed: &mut Vec<u8>) -> (&'a [u8], u64) {
     let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -208,57 +218,84 @@ fn pass_last_head(head: &[u8], passed: &mut Vec<u8>) {
     passed.extend(b"Connection: close\r\n\r\n");
 }
 
-/// Checks the lines before a body, which end with an empty one.
-fn parse_head(head: &[u8], host: &str) -> Result<Framing, Refusal> {
-    let lines = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
-    let mut lines = split_lines(lines);
-    let request = parse_request_line(lines.next().unwrap_or_default())?;
-    let [mut hosts, mut lengths, mut codings] = [const { Vec::new() }; 3];
-    let mut expects = false;
-    for line in lines {
-        let (name, value) = parse_field(line)?;
-        let is = |field: &[u8]| name.eq_ignore_ascii_case(field);
-        if is(b"host") {
-            hosts.push(value);
-        } else if is(b"content-length") {
-            lengths.push(value);
-        } else if is(b"transfer-encoding") {
-            codings.push(value);
-        } else if is(b"connection") {
-            check_connection(value)?;
-        } else if is(b"expect") {
-            if expects || !value.eq_ignore_ascii_case(b"100-continue") {
-                return Err(Refusal::Http("it expects something other than 100-continue (Expect)"));
+/// The length in the line before a chunk.
+pub(super) fn parse_chunk_length(line: &[u8]) -> Result<u64, Refusal> {
+    let digits = std::str::from_utf8(line).unwrap_or_default();
+    let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let length = u64::from_str_radix(digits, 16).ok().filter(|length| is_plain && *length <= MAX_LENGTH);
+    length.ok_or(Refusal::Http("the length of a chunk is not a plain number"))
+}
+
+/// Checks a line after a body in chunks.
+pub(super) fn check_trailer(line: &[u8]) -> Result<(), Refusal> {
+    let (name, _) = parse_field(line)?;
+    if FRAMING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+        let reason = "a line after the body says where the body ends, or for which host it is";
+        return Err(Refusal::Http(reason));
+    }
+    Ok(())
+}
+
+impl<'a> RequestHead<'a> {
+    /// Checks the lines before a body, which end with an empty one. The host is as the header `Host` must name it.
+    pub(super) fn parse(head: &'a [u8], host: &str, port: u16) -> Result<Self, Refusal> {
+        let lines = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
+        let mut lines = split_lines(lines);
+        let request = parse_request_line(lines.next().unwrap_or_default())?;
+        let [mut hosts, mut lengths, mut codings] = [const { Vec::new() }; 3];
+        let (mut fields, mut expects) = (Vec::new(), false);
+        for line in lines {
+            let (name, value) = parse_field(line)?;
+            fields.push((name, value));
+            let is = |field: &[u8]| name.eq_ignore_ascii_case(field);
+            if is(b"host") {
+                hosts.push(value);
+            } else if is(b"content-length") {
+                lengths.push(value);
+            } else if is(b"transfer-encoding") {
+                codings.push(value);
+            } else if is(b"connection") {
+                check_connection(value)?;
+            } else if is(b"expect") {
+                if expects || !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Refusal::Http("it expects something other than 100-continue (Expect)"));
+                }
+                expects = true;
+            } else if is(b"upgrade") {
+                return Err(Refusal::Http("it asks to go on in another protocol (Upgrade)"));
             }
-            expects = true;
-        } else if is(b"upgrade") {
-            return Err(Refusal::Http("it asks to go on in another protocol (Upgrade)"));
         }
-    }
-    let is_for_host = |value: &[u8]| {
-        let name = value.strip_suffix(b":80").unwrap_or(value);
-        name.eq_ignore_ascii_case(host.as_bytes())
-    };
-    match hosts.as_slice() {
-        [value] if is_for_host(value) => {}
-        [_] => return Err(Refusal::OtherHost),
-        _ => return Err(Refusal::Http("it must have exactly one header Host")),
-    }
-    let framing = match (lengths.as_slice(), codings.as_slice()) {
-        ([], []) => Framing::NoBody,
-        ([length], []) => match parse_length(length)? {
-            0 => Framing::NoBody,
-            length => Framing::Length(length),
-        },
-        ([], [coding]) if request.is_1_1 && coding.eq_ignore_ascii_case(b"chunked") => Framing::Chunked,
-        _ => return Err(Refusal::Http("it says in several ways, or in an unknown one, where its body ends")),
-    };
-    match framing {
-        Framing::NoBody if expects => Err(Refusal::Http("it has the header Expect, and no body")),
-        Framing::Length(_) | Framing::Chunked if !METHODS_WITH_BODY.contains(&request.method) => {
-            Err(Refusal::Http("it has a body, which servers do not read with its method"))
+        let own_port = format!(":{port}");
+        let is_for_host = |value: &[u8]| {
+            let name = value.strip_suffix(own_port.as_bytes()).unwrap_or(value);
+            name.eq_ignore_ascii_case(host.as_bytes())
+        };
+        match hosts.as_slice() {
+            [value] if is_for_host(value) => {}
+            [_] => return Err(Refusal::OtherHost),
+            _ => return Err(Refusal::Http("it must have exactly one header Host")),
         }
-        framing => Ok(framing),
+        let framing = match (lengths.as_slice(), codings.as_slice()) {
+            ([], []) => Framing::NoBody,
+            ([length], []) => match parse_length(length)? {
+                0 => Framing::NoBody,
+                length => Framing::Length(length),
+            },
+            ([], [coding]) if request.is_1_1 && coding.eq_ignore_ascii_case(b"chunked") => Framing::Chunked,
+            _ => {
+                return Err(Refusal::Http(
+                    "it says in several ways, or in an unknown one, where its body ends",
+                ));
+            }
+        };
+        let RequestLine { method, target, is_1_1 } = request;
+        match framing {
+            Framing::NoBody if expects => Err(Refusal::Http("it has the header Expect, and no body")),
+            Framing::Length(_) | Framing::Chunked if !METHODS_WITH_BODY.contains(&method) => {
+                Err(Refusal::Http("it has a body, which servers do not read with its method"))
+            }
+            framing => Ok(Self { method, target, is_1_1, fields, framing, expects }),
+        }
     }
 }
 
@@ -275,7 +312,7 @@ fn check_connection(value: &[u8]) -> Result<(), Refusal> {
 /// What the first line says.
 struct RequestLine<'a> {
     method: &'a [u8],
-    /// Whether the version is 1.1 and not 1.0.
+    target: &'a [u8],
     is_1_1: bool,
 }
 
@@ -310,8 +347,8 @@ fn parse_request_line(line: &[u8]) -> Result<RequestLine<'_>, Refusal> {
         return Err(Refusal::Http("its first line must name a path, not a whole address"));
     }
     match *version {
-        b"HTTP/1.1" => Ok(RequestLine { method, is_1_1: true }),
-        b"HTTP/1.0" => Ok(RequestLine { method, is_1_1: false }),
+        b"HTTP/1.1" => Ok(RequestLine { method, target, is_1_1: true }),
+        b"HTTP/1.0" => Ok(RequestLine { method, target, is_1_1: false }),
         _ => Err(Refusal::Http("its version is not HTTP/1.1 or HTTP/1.0")),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The sandbox makes the sockets in a network without a way out (`sandbox/linux/layers/egress.rs`). The resolver answers granted
 //! names with addresses of that network; the forwarder accepts connections to them, inspects what the ports of the web begin
-//! with, and connects to the host that was meant.
+//! with, and connects to the host that was meant. Requests to hosts of secrets it carries on itself.
 
 mod connection;
 mod connection_permit;
@@ -13,7 +13,9 @@ mod http_guard;
 mod name_table;
 mod network_log;
 mod refusal;
+mod request_reader;
 mod rules;
+mod secret_proxy;
 mod tls_hello;
 mod upstream;
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::refusal::Refusal;
 use super::rules::EgressRules;
-use metier_core::host::{NetworkReport, RefusedConnection};
+use metier_core::host::{MisplacedSecret, NetworkReport, RefusedConnection};
 
 /// The maximum number of different refusals that are kept.
 const MAX_REFUSED: usize = 64;
@@ -58,6 +58,25 @@ impl NetworkLog {
     /// A connection to a granted host that could not be made.
     pub(super) fn fail(&self, host: &str, port: u16, error: &std::io::Error) {
         self.refuse(host, Some(port), format!("the host program failed to reach it: {error}"), None);
+    }
+
+    /// The placeholder of a secret was sent to a host that the secret is not for.
+    pub(super) fn misplace(&self, secret: &str, host: &str) {
+        let sent = MisplacedSecret::new(secret, host);
+        self.update(|report| {
+            if report.misplaced.len() < MAX_REFUSED && !report.misplaced.contains(&sent) {
+                report.misplaced.push(sent);
+            }
+        });
+    }
+
+    /// A TLS connection to the host of a secret, which was passed on as it is.
+    pub(super) fn pass_unopened(&self, host: &str) {
+        self.update(|report| {
+            if !report.unopened.iter().any(|known| known == host) {
+                report.unopened.push(host.to_owned());
+            }
+        });
     }
 
     /// What was logged since the last report.

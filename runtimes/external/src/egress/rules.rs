@@ -1,9 +1,10 @@
 //! Which hosts and ports a script may connect to.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{HostLookup, non_public_kind};
+use metier_core::host::{HostLookup, RootCertificates, SecretBroker, non_public_kind};
 use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
 use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
@@ -16,6 +17,10 @@ pub(crate) struct EgressRules {
     pub(super) lookup: HostLookup,
     /// Hosts of the user's own configuration, whose addresses are not judged.
     configured: Vec<String>,
+    /// The secrets that are put into requests to some of the hosts.
+    pub(super) broker: Arc<SecretBroker>,
+    /// The authorities that certify those hosts.
+    pub(super) roots: RootCertificates,
 }
 
 impl EgressRules {
@@ -30,6 +35,8 @@ impl EgressRules {
             granted,
             lookup: lookup.clone(),
             configured: Vec::new(),
+            broker: Arc::default(),
+            roots: RootCertificates::default(),
         };
         let count = rules.ports().len();
         if count > MAX_EGRESS_PORTS {
@@ -50,6 +57,11 @@ impl EgressRules {
     /// The same where these hosts may be at any address, also on this machine or in its network.
     pub(crate) fn with_configured_hosts(self, hosts: Vec<String>) -> Self {
         Self { configured: hosts, ..self }
+    }
+
+    /// The same with secrets that are put into requests, to hosts which these authorities certify.
+    pub(crate) fn with_secrets(self, broker: Arc<SecretBroker>, roots: RootCertificates) -> Self {
+        Self { broker, roots, ..self }
     }
 
     /// The hosts as they were granted, with their ports where they have any.

@@ -58,6 +58,11 @@ impl ConnectThreads {
         Ok(Self { running: 0, _open: open, has_ended: Arc::new(has_ended) })
     }
 
+    /// Connects on the thread of its caller.
+    pub(super) fn connector(&self) -> Connector {
+        Connector(self.has_ended.clone())
+    }
+
     /// Whether one more may be started now: its own ones whatever other scripts do, and further ones while few run.
     pub(super) fn has_place(&self) -> bool {
         may_start(self.running, THREADS.load(Ordering::Relaxed))
@@ -90,6 +95,21 @@ impl ConnectThreads {
         thread::Builder::new().name("metier-connect".into()).spawn(work)?;
         self.running += 1;
         Ok(())
+    }
+}
+
+/// Makes connections until the run ends.
+#[derive(Clone)]
+pub(super) struct Connector(Arc<PipeReader>);
+
+impl Connector {
+    pub(super) fn connect(
+        &self,
+        rules: &EgressRules,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, ConnectError> {
+        connect(rules, host, port, &self.0)
     }
 }
 

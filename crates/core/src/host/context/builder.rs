@@ -161,6 +161,7 @@ impl ContextBuilder {
             journal: self.journal,
             steps: Mutex::default(),
             reads: OnceLock::new(),
+            broker: OnceLock::new(),
         });
         SkillContext {
             inner,

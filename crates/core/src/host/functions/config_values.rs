@@ -63,7 +63,8 @@ impl SkillContext {
     /// The secret of that name, for a setting whose name is that of a secret, if the run may read it.
     fn secret_of_setting(&self, field: &ConfigField) -> Result<Option<String>> {
         let may_read = || {
-            let accesses = std::iter::once(Access::secret(&field.key)).chain(field.environment_access());
+            let accesses =
+                [self.permissions().secret_access(&field.key)].into_iter().chain(field.environment_access());
             accesses.into_iter().any(|access| self.permissions().allows(&access))
         };
         if !field.is_secret_setting() || self.providers().secrets.is_none() || !may_read() {
@@ -116,7 +117,7 @@ impl SkillContext {
             return Ok(Value::Null);
         }
         if field.is_secret_setting() && self.secret_state(field)? == ConfigState::Set {
-            let access = Access::secret(key);
+            let access = self.permissions().secret_access(key);
             match self.permissions().require(&access, format_args!("failed to read the setting {key}")) {
                 Err(_) if self.ask_for_access(&access, key)? => {}
                 checked => checked?,
@@ -135,7 +136,10 @@ impl SkillContext {
     }
 
     fn permitted_variable(&self, field: &ConfigField) -> Option<String> {
-        let access = field.environment_access()?;
+        let access = match field.environment_access()? {
+            _ if field.secret => self.permissions().secret_access(&field.key),
+            access => access,
+        };
         if !self.permissions().allows(&access) {
             return None;
         }
@@ -228,8 +232,42 @@ impl SkillContext {
     }
 }
 
-/// The secret of that name, which is redacted from now on. Whether the run may read it is checked by the caller.
+/// The secret of that name as the run has it: its value, or a placeholder where the run may only use it in requests to hosts. Both are
+/// redacted from now on. Whether the run may have it is checked by the caller.
 pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Option<String>> {
+    let Some((value, bound)) = read_value(ctx, name)? else { return Ok(None) };
+    let is_readable = ctx.permissions().allows(&Access::secret(name));
+    let granted = ctx.permissions().secret_hosts(name);
+    let hosts = match bound {
+        None if is_readable || granted.is_empty() => return Ok(Some(value)),
+        None => granted,
+        Some(bound) if is_readable || granted.is_empty() => bound,
+        Some(bound) => granted.into_iter().filter(|host| bound.contains(host)).collect(),
+    };
+    let unusable = |reason: &str| {
+        let sentence = format!("the secret {name} of skill {} {reason}", ctx.skill());
+        Err(SkillError::new(ErrorKind::Unavailable, sentence))
+    };
+    if hosts.is_empty() {
+        return unusable("is for other hosts than those that are granted");
+    }
+    if value.trim().is_empty() {
+        return Ok(Some(value));
+    }
+    match ctx.secret_broker().placeholder(name, &value, &hosts) {
+        Ok(placeholder) => {
+            ctx.learn_secret(name, &placeholder);
+            Ok(Some(placeholder))
+        }
+        Err(reason) => unusable(&format!("is used in requests only, and {reason}")),
+    }
+}
+
+/// A value, and the hosts to which alone it goes, if its provider names any.
+type ProvidedSecret = (String, Option<Vec<String>>);
+
+/// The value of the secret of that name, which is redacted from now on. Whether the run may have it is checked by the caller.
+pub(in crate::host) fn read_value(ctx: &SkillContext, name: &str) -> Result<Option<ProvidedSecret>> {
     let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
     let is_reported = ctx.extension::<RunListener>().is_some();
     let provided = match &ctx.providers().secrets {
@@ -237,22 +275,25 @@ pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Opt
             let asked = name.to_owned();
             call_provider(ctx, provider, "secrets", move |provider, ctx| {
                 let secret = provider.secret(ctx, &asked)?;
-                Ok(secret.map(|secret| (secret, is_reported.then(|| provider.origin(ctx, &asked)))))
+                Ok(secret.map(|secret| {
+                    let origin = is_reported.then(|| provider.origin(ctx, &asked));
+                    (secret, origin, provider.hosts(ctx, &asked))
+                }))
             })?
         }
         None if is_declared() => None,
         None => return Err(unavailable("secrets")),
     };
-    if let Some((value, origin)) = provided {
+    if let Some((value, origin, hosts)) = provided {
         ctx.learn_secret(name, &value);
         origin.map_or(Ok(()), |origin| ctx.report_secret(name, &origin))?;
-        return Ok(Some(value));
+        return Ok(Some((value, hosts)));
     }
     let declared = ctx.secret_from_environment(name);
     if declared.is_some() {
         ctx.report_secret(name, &SecretOrigin::DeclaredVariable)?;
     }
-    Ok(declared)
+    Ok(declared.map(|value| (value, None)))
 }
 
 /// How a setting is set.

@@ -141,7 +141,10 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let Some(client) = &ctx.providers().http else {
         return Err(missing_client_error(&host));
     };
+    let request = ctx.fill_secrets_for(&**client, request)?;
+    let base = base.or_else(|| request.base_url.clone());
     let response = call_provider(ctx, client, "the web", move |client, ctx| client.send(ctx, request))?;
+    let response = ctx.hide_secrets(response)?;
     // A client of the embedder may follow redirects by its own rules.
     if let Some(base) = &base {
         require_below(&response.url, base, "failed to use the response")?;

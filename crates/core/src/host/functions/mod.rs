@@ -10,11 +10,13 @@ mod logging;
 mod provider_call;
 mod read;
 mod search;
+mod secret_requests;
 mod settings;
 mod table;
 mod walk_results;
 mod write;
 
-pub(super) use config_values::read_secret;
 pub use config_values::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
+pub(super) use config_values::{read_secret, read_value};
+pub use secret_requests::misplaced_text;
 pub use table::{function, functions};

@@ -26,6 +26,13 @@ pub(in crate::host) fn url_host_and_port(url: &str) -> Result<(String, u16)> {
     Ok((host, port))
 }
 
+/// The scheme, the host and the port of a URL, as a URL.
+pub(in crate::host) fn url_origin(url: &str) -> Result<String> {
+    let WebUrl { uri, .. } = WebUrl::parse(url)?;
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    Ok(format!("{}://{authority}", uri.scheme_str().unwrap_or_default()))
+}
+
 /// Refuses a URL that does not stay below a base URL, in a sentence that begins with `attempt`.
 pub(in crate::host) fn require_below(url: &str, base: &str, attempt: &str) -> Result<()> {
     WebUrl::parse(url)?.require_below(base, attempt)

@@ -59,26 +59,27 @@ pub(super) fn base64_forms(value: &str) -> Vec<String> {
     }
     let mut forms = Vec::new();
     for text in [plain.to_owned(), json(plain)] {
-        for before in 0..3_usize {
-            let padded = [&vec![0; before], text.as_bytes()].concat();
-            let written = STANDARD_NO_PAD.encode(&padded);
-            // The first character whose six bits are all of the secret, and the one after the last of these.
-            let whole = &written[(before * 8).div_ceil(6)..padded.len() * 8 / 6];
+        for whole in base64_parts(&text) {
             let for_addresses = whole.replace('+', "-").replace('/', "_");
             let percent = whole.replace('+', "%2B").replace('/', "%2F");
             let small_percent = whole.replace('+', "%2b").replace('/', "%2f");
-            forms.extend([
-                whole.to_owned(),
-                for_addresses,
-                percent,
-                small_percent,
-                whole.replace('/', "\\/"),
-            ]);
+            forms.extend([whole.clone(), for_addresses, percent, small_percent, whole.replace('/', "\\/")]);
         }
     }
     forms.sort_unstable();
     forms.dedup();
     forms
+}
+
+/// What base64 makes of a text at each of the three places that it may have there, without the characters that depend on what stands
+/// beside it.
+pub fn base64_parts(text: &str) -> [String; 3] {
+    [0, 1, 2].map(|before: usize| {
+        let padded = [&vec![0; before], text.as_bytes()].concat();
+        let written = STANDARD_NO_PAD.encode(&padded);
+        // The first character whose six bits are all of the secret, and the one after the last of these.
+        written[(before * 8).div_ceil(6)..padded.len() * 8 / 6].to_owned()
+    })
 }
 
 /// Whether a line says anything: what begins and ends a key in PEM is the same in all of them.

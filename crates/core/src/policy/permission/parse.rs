@@ -5,6 +5,7 @@ use std::str::FromStr;
 use unicode_normalization::UnicodeNormalization;
 
 use super::host_scope::{HostScope, host_scope};
+use super::secret_scope;
 use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::variable_name::check_variable_name;
@@ -23,7 +24,10 @@ impl FromStr for Permission {
             return Err(unknown_permission(text, name));
         };
         let scope = match (rule, scope) {
-            (ScopeRule::RequiredName | ScopeRule::RequiredVariable, None | Some("")) => {
+            (
+                ScopeRule::RequiredName | ScopeRule::RequiredVariable | ScopeRule::RequiredSecret,
+                None | Some(""),
+            ) => {
                 return Err(invalid_permission(text, &format!("write {name}:NAME")));
             }
             (ScopeRule::RequiredPath, path) => {
@@ -58,6 +62,9 @@ impl FromStr for Permission {
                 let host = HostScope::parse(scope).map_err(|help| invalid_permission(text, help))?;
                 Some(host_scope(host.host, host.port))
             }
+            (ScopeRule::RequiredSecret, Some(scope)) => {
+                Some(secret_scope::normalize(scope).map_err(|help| invalid_permission(text, help))?)
+            }
             (_, scope) => scope.map(str::to_owned),
         };
         Ok(Self { kind: word, scope })
@@ -73,7 +80,10 @@ impl Permission {
         let whole = KINDS.into_iter().find(|(_, known, rule)| {
             let is_required = matches!(
                 rule,
-                ScopeRule::RequiredName | ScopeRule::RequiredVariable | ScopeRule::RequiredPath
+                ScopeRule::RequiredName
+                    | ScopeRule::RequiredVariable
+                    | ScopeRule::RequiredPath
+                    | ScopeRule::RequiredSecret
             );
             *known == text && is_required
         });

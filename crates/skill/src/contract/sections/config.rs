@@ -1,7 +1,5 @@
 //! `config`: the settings and secrets of a skill.
 
-use std::sync::Arc;
-
 use serde_json::Value as Json;
 
 use crate::contract::fields;
@@ -17,7 +15,7 @@ const MAX_KEY_LEN: usize = 128;
 const KEYS: [&str; 5] = ["description", "required", "env", "secret", "default"];
 
 /// The settings, in written order: a map of names, each with a map, with its description alone, or with nothing.
-pub(in crate::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Arc<[ConfigField]> {
+pub(in crate::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<ConfigField> {
     let entries = node.and_then(|node| fields::entries(node, "config", report)).unwrap_or_default();
     if let Some(first) = entries.get(MAX_FIELDS) {
         let message = format!("`config` has more than {MAX_FIELDS} settings");
@@ -77,7 +75,7 @@ fn field(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> 
     Some(field)
 }
 
-fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRequirement {
+pub(super) fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRequirement {
     let is_on_use = |node: &&Node| node.text().is_some_and(|text| text.trim() == "on_use");
     if node.as_ref().is_some_and(is_on_use) {
         return ConfigRequirement::OnUse;

@@ -74,7 +74,7 @@ impl HttpCall {
     pub fn permissions(&self, config: &[ConfigField]) -> Vec<Permission> {
         let mut permissions: Vec<Permission> = Self::host_permission(&self.base_url).into_iter().collect();
         for field in config.iter().filter(|field| self.sends(field)) {
-            permissions.extend(field.requested_permission());
+            permissions.extend(field.requested_permissions());
         }
         permissions
     }

@@ -16,5 +16,6 @@ pub(super) mod permissions;
 pub(super) mod provided_tool;
 pub(super) mod resource_uri;
 pub(super) mod resources;
+pub(super) mod secrets;
 pub(super) mod state;
 pub(super) mod tools;

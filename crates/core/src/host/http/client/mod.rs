@@ -6,6 +6,7 @@
 mod connect;
 mod headers;
 mod request;
+mod secure_host;
 mod send;
 mod timeout;
 mod transport;
@@ -14,12 +15,15 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ureq::tls::{PemItem, RootCerts, parse_pem};
+use ureq::tls::RootCerts;
 
 use self::connect::{Resolver, connect};
 use self::request::OutgoingRequest;
+pub use self::secure_host::SecureHost;
+use self::secure_host::root_certs;
 use self::send::{SendOutcome, send};
 use self::timeout::{BlockingThreadLimit, RequestTimeout};
+use super::RootCertificates;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
 use crate::policy::Access;
@@ -73,14 +77,9 @@ impl WebClient {
 
     /// Trusts the authorities in this PEM text, and no others; `usage` if it contains none.
     pub fn root_certificates(self, pem: &str) -> Result<Self> {
-        let items = parse_pem(pem.as_bytes()).flatten();
-        let certificates: Vec<_> = items
-            .filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None })
-            .collect();
-        if certificates.is_empty() {
-            return Err(SkillError::new(ErrorKind::Usage, "the text holds no certificate in PEM"));
-        }
-        Ok(Self { roots: RootCerts::new_with_certs(&certificates), ..self })
+        let roots = root_certs(&RootCertificates::from_pem(pem))
+            .map_err(|error| SkillError::new(ErrorKind::Usage, error.to_string()))?;
+        Ok(Self { roots, ..self })
     }
 }
 
@@ -98,8 +97,9 @@ impl HttpClient for WebClient {
         let mut attempt = format!("failed to reach {}", outgoing.url.host());
         for _ in 0..=MAX_REDIRECTS {
             ctx.permissions().require(&Access::url(outgoing.url.host(), outgoing.url.port()), &attempt)?;
+            let filled = outgoing.with_secrets(ctx)?;
             let stream = connect(&outgoing.url, ctx.permissions(), &self.resolver, &timeout)?;
-            match send(&outgoing, stream, &self.roots, &timeout, most)? {
+            match send(&filled, stream, &self.roots, &timeout, most)? {
                 SendOutcome::Response(response) => return Ok(response),
                 SendOutcome::Redirect(status, reference) => {
                     let from = outgoing.url.host().to_owned();
@@ -113,5 +113,9 @@ impl HttpClient for WebClient {
         }
         let sentence = format!("{attempt}: it is the {}th in a row", MAX_REDIRECTS + 1);
         Err(SkillError::new(ErrorKind::Io, sentence))
+    }
+
+    fn fills_secrets(&self) -> bool {
+        true
     }
 }

@@ -1,14 +1,17 @@
 //! One HTTP request, and the request that follows a redirect.
 
-use http::{HeaderMap, Method, Request};
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, Method, Request};
 
 use super::headers::{strip_content, strip_credentials};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::HttpRequest;
 use crate::host::http::url::WebUrl;
 use crate::host::http::validate_headers;
+use crate::host::{HttpRequest, SkillContext};
 
 /// What is sent to one host.
+#[derive(Clone)]
 pub(super) struct OutgoingRequest {
     pub(super) url: WebUrl,
     pub(super) method: Method,
@@ -27,6 +30,27 @@ impl OutgoingRequest {
         })?;
         let headers = validate_headers(&request.headers)?;
         Ok(Self { url: WebUrl::parse(&request.url)?, method, headers, body: request.body })
+    }
+
+    /// The same with the secrets of the run that are for its host. Fails if a redirect brought the value of one that is not.
+    pub(super) fn with_secrets(&self, ctx: &SkillContext) -> Result<Cow<'_, Self>> {
+        let broker = ctx.secret_broker();
+        if broker.is_empty() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let (url, host) = (self.url.uri().to_string(), self.url.host());
+        if broker.for_host(host, self.url.port()).holds_foreign_value(url.as_bytes()) {
+            let sentence = format!(
+                "failed to follow a redirect to {host}: its URL has a secret that is for another host"
+            );
+            return Err(SkillError::new(ErrorKind::Denied, sentence));
+        }
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let mut request = HttpRequest::new(self.method.as_str(), url, 0);
+        request.headers =
+            self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        request.body.clone_from(&self.body);
+        Self::from_script(ctx.fill_secrets(request)?).map(Cow::Owned)
     }
 
     /// The request as it is sent, around this body.

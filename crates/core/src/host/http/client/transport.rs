@@ -31,7 +31,7 @@ pub(super) struct SingleConnector(Mutex<Option<TcpTransport>>);
 impl SingleConnector {
     pub(super) fn new(stream: TcpStream, timeout: RequestTimeout) -> Self {
         let buffers = LazyBuffers::new(BUFFER_BYTES, BUFFER_BYTES);
-        Self(Mutex::new(Some(TcpTransport { stream, timeout, buffers })))
+        Self(Mutex::new(Some(TcpTransport { stream, timeout: Some(timeout), buffers })))
     }
 }
 
@@ -59,11 +59,18 @@ impl Resolver for FixedAddress {
 /// Bytes read or written at a time, and the most that the headers of an answer and one chunk's size line may take.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// A socket that asks before each wait how long it may be.
+/// A socket that asks before each wait how long it may be, if there is a timeout, and may be used for one request then.
 pub(super) struct TcpTransport {
     stream: TcpStream,
-    timeout: RequestTimeout,
+    timeout: Option<RequestTimeout>,
     buffers: LazyBuffers,
+}
+
+impl TcpTransport {
+    /// A socket whose waits end when it is shut down, and that may be used for several requests.
+    pub(super) fn without_timeout(stream: TcpStream) -> Self {
+        Self { stream, timeout: None, buffers: LazyBuffers::new(BUFFER_BYTES, BUFFER_BYTES) }
+    }
 }
 
 impl Transport for TcpTransport {
@@ -75,8 +82,8 @@ impl Transport for TcpTransport {
         let mut sent = 0;
         while sent < amount {
             let rest = &self.buffers.output()[sent..amount];
-            sent += retry_until_timeout(&self.timeout, |left| {
-                self.stream.set_write_timeout(Some(left))?;
+            sent += retry_until_timeout(self.timeout.as_ref(), |left| {
+                self.stream.set_write_timeout(left)?;
                 match (&self.stream).write(rest)? {
                     0 => Err(io::ErrorKind::WriteZero.into()),
                     some => Ok(some),
@@ -88,8 +95,8 @@ impl Transport for TcpTransport {
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
         let room = self.buffers.input_append_buf();
-        let amount = retry_until_timeout(&self.timeout, |left| {
-            self.stream.set_read_timeout(Some(left))?;
+        let amount = retry_until_timeout(self.timeout.as_ref(), |left| {
+            self.stream.set_read_timeout(left)?;
             (&self.stream).read(room)
         })?;
         self.buffers.input_appended(amount);
@@ -97,7 +104,8 @@ impl Transport for TcpTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        false
+        // What came after an answer is none of the next one.
+        self.timeout.is_none() && is_silent(&self.stream).unwrap_or(false)
     }
 }
 
@@ -108,14 +116,23 @@ impl fmt::Debug for TcpTransport {
     }
 }
 
+/// Whether a socket is open and has nothing to read.
+fn is_silent(stream: &TcpStream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let read = stream.peek(&mut [0]);
+    stream.set_nonblocking(false)?;
+    Ok(read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+}
+
 /// Retries until the operation is done or the time is up. The error of a request that timed out is its own.
 fn retry_until_timeout(
-    timeout: &RequestTimeout,
-    mut act: impl FnMut(Duration) -> io::Result<usize>,
+    timeout: Option<&RequestTimeout>,
+    mut act: impl FnMut(Option<Duration>) -> io::Result<usize>,
 ) -> io::Result<usize> {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     loop {
-        match act(timeout.remaining().map_err(io::Error::other)?) {
+        let left = timeout.map(RequestTimeout::remaining).transpose().map_err(io::Error::other)?;
+        match act(left) {
             Err(error) if matches!(error.kind(), Interrupted | TimedOut | WouldBlock) => {}
             done => return done,
         }

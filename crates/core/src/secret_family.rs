@@ -6,10 +6,10 @@
 use Part::{Run, Text};
 
 /// A family: all of its secrets begin with one of the prefixes, and the parts of the body follow.
-pub(super) struct SecretFamily {
+pub(crate) struct SecretFamily {
     /// The name in the placeholder.
-    pub(super) name: &'static str,
-    pub(super) prefixes: &'static [&'static str],
+    pub(crate) name: &'static str,
+    pub(crate) prefixes: &'static [&'static str],
     body: &'static [Part],
     /// Whether the body must have a capital or a digit, so that it is not a chain of words in small letters.
     has_capital_or_digit: bool,
@@ -27,7 +27,7 @@ type Alphabet = fn(u8) -> bool;
 
 /// How a body ends, from some place in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum BodyEnd {
+pub(crate) enum BodyEnd {
     /// It is complete, and ends there.
     Complete(usize),
     /// The text was cut within it.
@@ -35,11 +35,11 @@ pub(super) enum BodyEnd {
 }
 
 /// What surrounds the bytes that are matched.
-pub(super) struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// Whether something was taken out of the text at a place; `None` if nothing was.
-    pub(super) is_junction: Option<&'a dyn Fn(usize) -> bool>,
+    pub(crate) is_junction: Option<&'a dyn Fn(usize) -> bool>,
     /// Whether the text goes on where it ends here.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// Bytes of a body before `…` that count as a part of a secret.
@@ -49,14 +49,14 @@ const MIN_CUT_BYTES: usize = 4;
 const ELLIPSIS: &[u8] = "…".as_bytes();
 
 impl Surroundings<'_> {
-    pub(super) fn is_junction(&self, at: usize) -> bool {
+    pub(crate) fn is_junction(&self, at: usize) -> bool {
         self.is_junction.is_some_and(|is_junction| is_junction(at))
     }
 }
 
 impl SecretFamily {
     /// The end of the secret whose prefix ends there; `None` if it is none.
-    pub(super) fn body_end(&self, bytes: &[u8], start: usize, around: &Surroundings<'_>) -> Option<BodyEnd> {
+    pub(crate) fn body_end(&self, bytes: &[u8], start: usize, around: &Surroundings<'_>) -> Option<BodyEnd> {
         let across = self.match_body(bytes, start, around, &|_| false);
         across.or_else(|| self.match_body(bytes, start, around, around.is_junction?))
     }
@@ -167,7 +167,7 @@ fn dotted(byte: u8) -> bool {
 }
 
 /// All families, in the order of their prefixes.
-pub(super) const FAMILIES: &[SecretFamily] = &[
+pub(crate) const FAMILIES: &[SecretFamily] = &[
     family("1password-token", &["ops_eyJ"], &[Run(base64, 200, 1200)]),
     family("age-secret-key", &["AGE-SECRET-KEY-1"], &[exactly(58, capital)]),
     family("airtable-token", &["pat"], &[exactly(14, alnum), Text("."), exactly(64, hex)]),
@@ -288,7 +288,7 @@ pub(super) const FAMILIES: &[SecretFamily] = &[
 
 /// Whether what is matched may begin there: no letter, digit, hyphen or underscore stands before it, but for the end of an escape such
 /// as `\n`, `%20` or `\u003d`.
-pub(super) fn begins_word(bytes: &[u8], at: usize) -> bool {
+pub(crate) fn begins_word(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     !before.last().copied().is_some_and(url64) || ends_with_escape(before)
 }
@@ -306,8 +306,20 @@ fn ends_with_escape(before: &[u8]) -> bool {
 }
 
 /// Secrets of this family, of the shortest and of longer bodies.
+/// The fixed beginning of a text that is a known secret as a whole.
+pub(crate) fn known_prefix(text: &str) -> Option<&str> {
+    let whole = Surroundings { is_junction: None, is_cut: false };
+    let prefixes =
+        FAMILIES.iter().flat_map(|family| family.prefixes.iter().map(move |prefix| (family, *prefix)));
+    let is_whole = |(family, prefix): &(&SecretFamily, &str)| {
+        text.starts_with(prefix)
+            && family.body_end(text.as_bytes(), prefix.len(), &whole) == Some(BodyEnd::Complete(text.len()))
+    };
+    prefixes.filter(is_whole).map(|(_, prefix)| &text[..prefix.len()]).max_by_key(|prefix| prefix.len())
+}
+
 #[cfg(test)]
-pub(super) fn samples(family: &SecretFamily, count: usize) -> Vec<String> {
+pub(crate) fn samples(family: &SecretFamily, count: usize) -> Vec<String> {
     let mut seed = 1_u64;
     let mut next = move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,0 +1,144 @@
+//! The secrets of a run in what `ctx.http` sends and receives.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::http::{url_host_and_port, url_origin};
+use crate::host::log::LogLevel;
+use crate::host::secret_broker::{HostSecrets, SecretBroker};
+use crate::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
+
+/// Headers that are not sent to a host that is sent secrets: its whole answer comes as it is, so that it can be searched for them.
+const DROPPED_HEADERS: [&str; 3] = ["accept-encoding", "if-range", "range"];
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl SkillContext {
+    /// The secrets that the run uses in requests and does not read.
+    pub fn secret_broker(&self) -> &Arc<SecretBroker> {
+        self.broker_cell().get_or_init(Arc::default)
+    }
+}
+
+impl SkillContext {
+    /// The request with the values of secrets in place of the placeholders that the script has of them, if they are for its host.
+    ///
+    /// An engine calls it for every client but those that answer [`HttpClient::fills_secrets`] with `true`: they call it for each request
+    /// that they send, also for one that follows a redirect, and keep the request as it was for the next.
+    pub fn fill_secrets(&self, mut request: HttpRequest) -> Result<HttpRequest> {
+        if self.secret_broker().is_empty() {
+            return Ok(request);
+        }
+        let (host, port) = url_host_and_port(&request.url)?;
+        let secrets = self.secret_broker().for_host(&host, port);
+        self.warn_of_misplaced(&host, &secrets, &request)?;
+        if !secrets.has_secrets() {
+            return Ok(request);
+        }
+        request
+            .headers
+            .retain(|(name, _)| !DROPPED_HEADERS.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)));
+        let whole = request.url.clone();
+        // The host ends before the path begins, and no placeholder has a slash before it.
+        request.url = replaced(request.url, |bytes| secrets.fill(bytes));
+        let mut has_filled = request.url != whole;
+        for (name, value) in &mut request.headers {
+            let mut bytes = std::mem::take(value).into_bytes();
+            has_filled |= secrets.fill_header(name, &mut bytes);
+            *value = into_text(bytes);
+        }
+        if let Some(body) = &mut request.body {
+            has_filled |= secrets.fill(body);
+        }
+        if url_host_and_port(&request.url)? != (host.clone(), port) {
+            let sentence =
+                format!("the request to {host} has the placeholder of a secret in the name of its host");
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+        }
+        if has_filled && request.url.starts_with("http:") && !is_this_machine(&host) {
+            let sentence = format!("failed to reach {host}: the request has a secret and is not encrypted");
+            return Err(
+                SkillError::new(ErrorKind::Denied, sentence).with_help(format!("write https://{host}"))
+            );
+        }
+        Ok(request)
+    }
+
+    /// The same for a client that does not do it itself, which from then on stays at the origin of a URL that was sent a secret.
+    pub(in crate::host) fn fill_secrets_for(
+        &self,
+        client: &dyn HttpClient,
+        request: HttpRequest,
+    ) -> Result<HttpRequest> {
+        if self.secret_broker().is_empty() || client.fills_secrets() {
+            return Ok(request);
+        }
+        let filled = self.fill_secrets(request.clone())?;
+        if filled == request || filled.base_url.is_some() {
+            return Ok(filled);
+        }
+        let origin = url_origin(&filled.url)?;
+        Ok(HttpRequest { base_url: Some(origin), ..filled })
+    }
+
+    /// The response with placeholders in place of the values of secrets. One that cannot be searched for them is refused.
+    pub(in crate::host) fn hide_secrets(&self, mut response: HttpResponse) -> Result<HttpResponse> {
+        if self.secret_broker().is_empty() {
+            return Ok(response);
+        }
+        let (host, port) = url_host_and_port(&response.url)?;
+        let secrets = self.secret_broker().for_host(&host, port);
+        let is_encoded = |(name, value): &(String, String)| {
+            name.eq_ignore_ascii_case("content-encoding") && !value.trim().eq_ignore_ascii_case("identity")
+        };
+        if secrets.has_secrets() && !response.body.is_empty() && response.headers.iter().any(is_encoded) {
+            let sentence = format!(
+                "failed to use the answer of {host}: it is compressed, so it cannot be searched for the secrets of the run"
+            );
+            return Err(SkillError::new(ErrorKind::Io, sentence));
+        }
+        response.url = replaced(response.url, |bytes| secrets.hide(bytes));
+        for (_, value) in &mut response.headers {
+            *value = replaced(std::mem::take(value), |bytes| secrets.hide(bytes));
+        }
+        secrets.hide(&mut response.body);
+        Ok(response)
+    }
+
+    /// Logs each secret whose placeholder is sent to a host that it is not for.
+    fn warn_of_misplaced(&self, host: &str, secrets: &HostSecrets, request: &HttpRequest) -> Result<()> {
+        let values = request.headers.iter().map(|(_, value)| value.as_bytes());
+        let parts = values.chain([request.url.as_bytes()]).chain(request.body.as_deref());
+        let mut names: Vec<String> = parts.flat_map(|part| secrets.misplaced(part)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            self.log(LogLevel::Warn, misplaced_text(&name, host))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is logged of a placeholder that was sent to a host.
+pub fn misplaced_text(name: &str, host: &str) -> String {
+    format!(
+        "the placeholder of the secret {name} was sent to {host}, for which the secret is not: it stayed a placeholder"
+    )
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// A text whose bytes are replaced by as many others.
+fn replaced(text: String, replace: impl FnOnce(&mut [u8]) -> bool) -> String {
+    let mut bytes = text.into_bytes();
+    replace(&mut bytes);
+    into_text(bytes)
+}
+
+/// What is replaced is ASCII, and so is what takes its place.
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

@@ -1,0 +1,117 @@
+//! What a script is given in place of a secret.
+
+use crate::secret_family::known_prefix;
+
+/// The fewest bits of chance in a placeholder: no other text is one.
+const MIN_BITS: f64 = 40.0;
+
+/// The longest secret that goes into a request.
+const MAX_BYTES: usize = 16 << 10;
+
+const DIGITS: &[u8] = b"0123456789";
+const HEX: &[u8] = b"0123456789abcdef";
+const SMALL: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+const CAPITAL: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const ALL: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A text of the same form as the value: its length, its known prefix and its punctuation, and letters and digits by chance of the
+/// smallest alphabet that the value fits. The error says why there is none, as the end of a sentence.
+pub(super) fn generate(value: &str) -> Result<String, String> {
+    if value.len() > MAX_BYTES {
+        return Err(format!("has more than {MAX_BYTES} bytes"));
+    }
+    if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has white space or characters beyond ASCII, which no request can have everywhere".into());
+    }
+    let (prefix, rest) = value.split_at(known_prefix(value).map_or(0, str::len));
+    let random = randomize(rest).map(|rest| format!("{prefix}{rest}")).or_else(|| randomize(value));
+    random.ok_or_else(|| "is too short to be told from other texts".into())
+}
+
+/// The text with other letters and digits; `None` if it has too few of them.
+fn randomize(text: &str) -> Option<String> {
+    let fits = |alphabet: &&[u8]| {
+        text.bytes().filter(u8::is_ascii_alphanumeric).all(|byte| alphabet.contains(&byte))
+    };
+    let alphabet = [DIGITS, HEX, SMALL, CAPITAL].into_iter().find(fits).unwrap_or(ALL);
+    let count = text.bytes().filter(u8::is_ascii_alphanumeric).count();
+    let bits = f64::from(u32::try_from(alphabet.len()).ok()?).log2();
+    if f64::from(u32::try_from(count).ok()?) * bits < MIN_BITS {
+        return None;
+    }
+    let mut chance = RandomBytes::default();
+    let letters = text.bytes().map(|byte| {
+        let letter = if byte.is_ascii_alphanumeric() { chance.pick(alphabet)? } else { byte };
+        Some(char::from(letter))
+    });
+    letters.collect()
+}
+
+/// Bytes of the system's source of chance.
+#[derive(Default)]
+struct RandomBytes {
+    bytes: [u8; 32],
+    left: usize,
+}
+
+impl RandomBytes {
+    /// One of these letters, each as likely as the others; `None` if the system has no source of chance.
+    fn pick(&mut self, alphabet: &[u8]) -> Option<u8> {
+        let whole = 256 / alphabet.len() * alphabet.len();
+        loop {
+            if self.left == 0 {
+                getrandom::fill(&mut self.bytes).ok()?;
+                self.left = self.bytes.len();
+            }
+            self.left -= 1;
+            let byte = usize::from(self.bytes[self.left]);
+            if byte < whole {
+                return Some(alphabet[byte % alphabet.len()]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placeholder_has_the_form_of_its_secret_and_none_of_its_letters() {
+        for (value, prefix, alphabet) in [
+            ("ghp_0123456789abcdefABCDEF0123456789abcd", "ghp_", ALL),
+            ("0123456789abcdef0123456789abcdef", "", HEX),
+            ("AKIAIOSFODNN7EXAMPLE", "AKIA", CAPITAL),
+            ("correct-horse/battery+staple==", "", SMALL),
+            ("4111111111111111", "", DIGITS),
+        ] {
+            let placeholder = generate(value).unwrap();
+            assert_eq!(placeholder.len(), value.len(), "{value}");
+            assert!(placeholder != value && placeholder.starts_with(prefix), "{value} {placeholder}");
+            assert_ne!(placeholder, generate(value).unwrap(), "new each time");
+            for (own, other) in value[prefix.len()..].bytes().zip(placeholder[prefix.len()..].bytes()) {
+                let fits = if own.is_ascii_alphanumeric() { alphabet.contains(&other) } else { own == other };
+                assert!(fits, "{value} {placeholder}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_be_mistaken_or_not_be_sent_has_none() {
+        for value in
+            ["", "hunter2", "12345678", "a b c d e f g h i j k", "schlüsselschlüssel", "a\nb-long-enough-1"]
+        {
+            assert!(generate(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn each_letter_of_an_alphabet_is_as_likely() {
+        let mut counts = [0_u32; 10];
+        let mut chance = RandomBytes::default();
+        for _ in 0..20_000 {
+            counts[usize::from(chance.pick(DIGITS).unwrap() - b'0')] += 1;
+        }
+        assert!(counts.iter().all(|count| (1_700..2_300).contains(count)), "{counts:?}");
+    }
+}
