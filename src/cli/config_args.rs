@@ -21,6 +21,10 @@ pub struct ConfigArgs {
     /// is the secret only in requests to that host: this grants secret:NAME@HOST and net:HOST (may be repeated)
     #[arg(long, value_name = "NAME[@HOST][=VARIABLE]")]
     secret: Vec<String>,
+    /// Open the TLS connections of processes to the hosts of such secrets, to put the secrets in: with a certificate authority of
+    /// this run alone, which the programs of the run are told to trust
+    #[arg(long)]
+    tls_broker: bool,
 }
 
 /// The settings of one run.
@@ -36,6 +40,11 @@ struct SecretValue {
 }
 
 impl ConfigArgs {
+    /// Whether TLS connections of processes to hosts of secrets are opened.
+    pub fn opens_tls(&self) -> bool {
+        self.tls_broker
+    }
+
     /// The settings, a later one in place of an earlier one.
     pub fn settings(&self) -> Result<ConfigValues> {
         let mut settings = Map::new();
@@ -67,8 +76,7 @@ impl ConfigArgs {
             let permission = Permission::secret(scope).ok();
             let parts = permission.as_ref().and_then(Permission::secret_name_and_host);
             let Some((name, host)) = parts.filter(|_| variable != Some("")) else {
-                let forms =
-                    "write NAME, NAME=VARIABLE, NAME@HOST or NAME@HOST=VARIABLE, with one host and no scheme";
+                let forms = "write NAME or NAME=VARIABLE, or NAME@HOST for requests to that host";
                 return Err(invalid_option("--secret", scope, forms));
             };
             let value = secret_from_environment(name, variable.unwrap_or(name))?;

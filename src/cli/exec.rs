@@ -79,5 +79,7 @@ fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuil
     let invocation = args.env.add_to(invocation, session)?;
     let is_unsandboxed = configuration.sandbox_mode() == SandboxMode::Off;
     let builder = session.builder(configuration)?.fork_host(true).compile_in_process(is_unsandboxed);
-    Ok((builder.config(args.config.settings()?).secrets(secrets), invocation))
+    let builder =
+        builder.config(args.config.settings()?).secrets(secrets).tls_broker(args.config.opens_tls());
+    Ok((builder, invocation))
 }

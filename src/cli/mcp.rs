@@ -103,6 +103,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .cache_results(args.cache_results)
         .config(args.config.settings()?)
         .secrets(secrets)
+        .tls_broker(args.config.opens_tls())
         .build()?;
     cancel_on_interrupt(token);
     let server = McpServer::new(engine.clone(), options);

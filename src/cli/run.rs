@@ -385,7 +385,8 @@ fn prepare(
             .fork_host(true)
             .compile_in_process(is_unsandboxed)
             .config(args.config.settings()?)
-            .secrets(secrets),
+            .secrets(secrets)
+            .tls_broker(args.config.opens_tls()),
         invocation,
     ))
 }

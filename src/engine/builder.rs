@@ -31,7 +31,7 @@ use metier_core::host::{
     Approver, Authorizer, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers,
     SamplingProvider, SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
 };
-use metier_core::host::{HostLookup, RootCertificates};
+use metier_core::host::{HostLookup, RootCertificates, SecretHostOptions};
 use metier_core::policy::{
     CancelToken, ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog,
 };
@@ -74,7 +74,7 @@ pub struct EngineBuilder {
     forks_host: bool,
     interpreters: Vec<(String, PathBuf)>,
     host_lookup: HostLookup,
-    root_certificates: RootCertificates,
+    secret_hosts: SecretHostOptions,
     compile_in_process: bool,
     caches_results: bool,
     runtimes: Vec<Runtime>,
@@ -117,7 +117,7 @@ impl EngineBuilder {
             forks_host: false,
             interpreters: Vec::new(),
             host_lookup: HostLookup::default(),
-            root_certificates: RootCertificates::default(),
+            secret_hosts: SecretHostOptions::default(),
             compile_in_process: false,
             caches_results: false,
             runtimes: Vec::new(),
@@ -277,7 +277,15 @@ impl EngineBuilder {
     /// [secrets that are put into requests](crate::policy::Permission::secret). Default: those that Mozilla trusts. `ctx.http` has
     /// [authorities of its own](metier_core::host::WebClient::root_certificates).
     pub fn root_certificates(mut self, pem: &str) -> Self {
-        self.root_certificates = RootCertificates::from_pem(pem);
+        self.secret_hosts.roots = RootCertificates::from_pem(pem);
+        self
+    }
+
+    /// Whether the engine opens the TLS connections that external scripts make to the hosts of
+    /// [secrets that are put into requests](crate::policy::Permission::secret), to put the secrets in: with an authority of each run
+    /// alone, which the programs of that run are told to trust. Connections to other hosts stay closed. Default: no.
+    pub fn tls_broker(mut self, yes: bool) -> Self {
+        self.secret_hosts.opens_tls = yes;
         self
     }
 
@@ -501,7 +509,7 @@ impl EngineBuilder {
                                 .with_compile_in_process(self.compile_in_process)
                                 .with_interpreters(self.interpreters)
                                 .with_host_lookup(self.host_lookup)
-                                .with_root_certificates(self.root_certificates)
+                                .with_secret_hosts(self.secret_hosts)
                         })
                         .with_folders(paths)
                         .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &providers))),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use metier_core::host::{HostLookup, RootCertificates};
+use metier_core::host::{HostLookup, SecretHostOptions};
 use metier_core::policy::{SandboxLevel, Watchdog};
 use metier_external::ExternalServices;
 use metier_plan::Callees;
@@ -128,9 +128,9 @@ impl RuntimeServices {
         Self { external: self.external.with_host_lookup(lookup), ..self }
     }
 
-    /// Sets the authorities that certify hosts of secrets.
-    pub(crate) fn with_root_certificates(self, roots: RootCertificates) -> Self {
-        Self { external: self.external.with_root_certificates(roots), ..self }
+    /// Sets how scripts reach hosts of secrets.
+    pub(crate) fn with_secret_hosts(self, options: SecretHostOptions) -> Self {
+        Self { external: self.external.with_secret_hosts(options), ..self }
     }
 
     /// Sets the folders that scripts of the engine may change, which no run trusts.

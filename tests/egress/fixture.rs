@@ -37,6 +37,7 @@ pub struct Fixture {
     level: SandboxLevel,
     timeout: Duration,
     secrets: Vec<(&'static str, &'static str)>,
+    tls_broker: bool,
 }
 
 impl Fixture {
@@ -54,6 +55,7 @@ impl Fixture {
             level: SandboxLevel::Namespaces,
             timeout: Duration::from_mins(1),
             secrets: Vec::new(),
+            tls_broker: false,
         };
         fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: connects\n---\n");
         fixture.write(&format!("skills/x/scripts/{name}"), text);
@@ -109,6 +111,12 @@ impl Fixture {
     pub fn secret(mut self, name: &'static str, value: &'static str, host: &str) -> Self {
         self.secrets.push((name, value));
         self.grant(format!("secret:{name}@{host}"))
+    }
+
+    /// Opens TLS connections to hosts of secrets.
+    pub fn tls_broker(mut self) -> Self {
+        self.tls_broker = true;
+        self
     }
 
     pub fn level(mut self, level: SandboxLevel) -> Self {
@@ -168,6 +176,7 @@ impl Fixture {
             .sandbox_mode(self.mode)
             .secrets(Secrets(self.secrets.clone()))
             .root_certificates(crate::servers::AUTHORITY)
+            .tls_broker(self.tls_broker)
             .host_lookup(move |name, _| {
                 let mut lookups = lookups.lock().unwrap();
                 lookups.push(name.to_owned());

@@ -357,3 +357,125 @@ fn each_run_has_a_placeholder_of_its_own_and_none_where_nobody_serves_its_networ
         run.0.log
     );
 }
+
+#[test]
+fn clients_over_tls_get_the_secret_in_where_their_connections_are_opened() {
+    let (server, received) = servers::https_echo();
+    let clients = [
+        ("curl", Fixture::bash("curl -sS -H \"x-key: $TOKEN\" -d \"key=$TOKEN\" https://secure.test/echo | grep -c \"$TOKEN\"")),
+        (
+            "node",
+            Fixture::node(
+                "const token = process.env.TOKEN;
+const answer = await fetch('https://secure.test/parts', {method: 'POST', headers: {'x-key': token}, body: `key=${token}`});
+console.log((await answer.text()).split('\\n').filter(line => line.includes(token)).length);",
+            ),
+        ),
+        (
+            "python3",
+            Fixture::python(
+                "import os, urllib.request
+token = os.environ['TOKEN']
+request = urllib.request.Request('https://secure.test/here/x', headers={'X-Key': token})
+print(urllib.request.urlopen(request).read().decode().count(token) + 1)",
+            ),
+        ),
+        (
+            "git",
+            Fixture::bash(
+                "git -c http.extraHeader=\"Authorization: Bearer $TOKEN\" ls-remote https://secure.test/echo/$TOKEN >/dev/null 2>&1
+echo 2",
+            ),
+        ),
+        (
+            "openssl",
+            Fixture::bash(
+                "printf 'GET /echo/%s HTTP/1.1\\r\\nHost: secure.test\\r\\nX: %s\\r\\nConnection: close\\r\\n\\r\\n' \"$TOKEN\" \"$TOKEN\" |
+openssl s_client -quiet -verify_return_error -servername secure.test -connect secure.test:443 2>/dev/null | grep -c \"$TOKEN\"",
+            ),
+        ),
+    ];
+    for (program, fixture) in clients {
+        if find_program(program).is_none() {
+            not_run("a client with a secret over TLS", &format!("{program} is not installed"));
+            continue;
+        }
+        let before = received.text().matches(TOKEN).count();
+        let run = with_secrets(fixture, server).tls_broker().run();
+        run.assert_stdout("2\n");
+        assert!(received.text().matches(TOKEN).count() >= before + 2, "{program} {run:?}");
+        assert_eq!(run.network().opened, ["secure.test"], "{program}");
+        assert!(run.0.log.iter().any(|line| line.message.contains("were opened")), "{:?}", run.0.log);
+        assert_hidden(&run);
+    }
+}
+
+#[test]
+fn the_libraries_of_python_get_the_secret_in_over_tls() {
+    let (server, received) = servers::https_echo();
+    let run = with_secrets(
+        Fixture::python(
+            "import os, sys
+sys.path.insert(0, os.environ['METIER_SKILL_DIR'] + '/packages')
+token = os.environ['TOKEN']
+try:
+    import requests
+except ImportError:
+    print('absent')
+    raise SystemExit
+print(requests.get('https://secure.test/echo', headers={'X-Key': token}).text.count(token))",
+        )
+        .python_packages(),
+        server,
+    )
+    .tls_broker()
+    .run();
+    if run.stdout() == "absent\n" {
+        return not_run("requests with a secret over TLS", "requests is not installed");
+    }
+    run.assert_stdout("1\n");
+    assert!(received.text().contains(TOKEN));
+}
+
+#[test]
+fn only_connections_to_hosts_of_secrets_are_opened() {
+    for program in ["curl", "openssl"] {
+        if find_program(program).is_none() {
+            return not_run(
+                "only connections to hosts of secrets are opened",
+                &format!("{program} is not installed"),
+            );
+        }
+    }
+    let (server, received) = servers::https_echo();
+    let (other, others) = servers::https("hello");
+    // The certificate of the other server is for secure.test, so its name is not checked here.
+    let run = with_secrets(
+        Fixture::bash(
+            "curl -sS -k -H \"x-key: $TOKEN\" https://other.test/; echo
+curl -sS https://other.test/ 2>&1 | grep -c certificate
+openssl s_client -servername other.test -connect secure.test:443 </dev/null >/dev/null 2>&1 || echo refused
+openssl s_client -alpn h2 -servername secure.test -connect secure.test:443 </dev/null 2>&1 | grep -c 'no application protocol'
+openssl x509 -noout -text -in \"$SSL_CERT_FILE\" | grep -A3 'Name Constraints' | grep -c 'DNS:secure.test'
+openssl x509 -noout -text -in \"$SSL_CERT_FILE\" | grep -c 'CA:TRUE, pathlen:0'
+ls \"$(dirname \"$SSL_CERT_FILE\")\" 2>&1 | grep -ci key",
+        ),
+        server,
+    )
+    .host("other.test", other)
+    .tls_broker()
+    .run();
+    assert_eq!(run.stdout(), "hello\n1\nrefused\n1\n1\n1\n0\n", "{run:?}");
+    assert!(!others.text().contains(TOKEN) && others.text().contains("ghp_"), "{}", others.text());
+    assert_eq!(received.text(), "");
+    assert_hidden(&run);
+}
+
+#[test]
+fn nothing_is_opened_and_no_variable_set_without_a_secret_for_a_host() {
+    let (server, _) = servers::https_echo();
+    let run = Fixture::bash("echo \"${SSL_CERT_FILE-none}\"").host("secure.test", server).tls_broker().run();
+    run.assert_stdout("none\n");
+    let run = with_secrets(Fixture::bash("echo \"${SSL_CERT_FILE-none}\""), server).run();
+    run.assert_stdout("none\n");
+}

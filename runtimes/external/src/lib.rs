@@ -7,6 +7,8 @@
 #[cfg(unix)]
 mod audience;
 #[cfg(unix)]
+mod certificates;
+#[cfg(unix)]
 mod cleanup_threads;
 #[cfg(unix)]
 mod command;

@@ -506,9 +506,12 @@ pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&
     for sent in network.misplaced.iter().take(MAX_WARNINGS) {
         ctx.warn(misplaced_text(&sent.secret, &sent.host));
     }
+    for host in &network.opened {
+        ctx.warn(format!("the connections of {name} to {host} were opened, to put its secret into them"));
+    }
     for host in &network.unopened {
         ctx.warn(format!(
-            "{name} connected to {host} over TLS, where its secret stays a placeholder; with the base address http://{host} the host program puts it in and encrypts the connection"
+            "{name} connected to {host} over TLS, where its secret stays a placeholder; with the base address http://{host} the host program puts it in and encrypts the connection, and with a TLS broker it opens this one"
         ));
     }
     let others = network.refused.len().saturating_sub(MAX_WARNINGS);

@@ -26,12 +26,12 @@ use crate::run_temp_dir::RunTempDir;
 use crate::script_file::ScriptFile;
 use crate::services::ExternalServices;
 use crate::user_packages::UserPackages;
-use crate::{command, home, packages};
+use crate::{certificates, command, home, packages};
 use metier_core::client_variables::client_variables;
 use metier_core::error::{Result, SkillError};
 use metier_core::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::host::{Files, SkillContext, file_id, temp_dirs};
+use metier_core::host::{Files, RunAuthority, SkillContext, file_id, temp_dirs};
 use metier_core::policy::Access;
 use metier_packages::{PreparedFiles, RequiredPython, SkillPackages};
 use metier_sandbox::{LaunchRequest, Launcher, ProtectedPaths};
@@ -258,7 +258,8 @@ impl ScriptCommand {
             user_packages: user_packages.as_ref(),
             installation: &installation,
         };
-        let egress = self.egress_rules(ctx)?;
+        let mut egress = self.egress_rules(ctx)?;
+        let certificates = self.certificates(ctx, egress.as_deref_mut(), &temp_dir)?;
         let mut access = ProjectAccess::new(ctx, project)?;
         let notes = std::mem::take(&mut access.notes);
         let writable_dirs = access.writable_dirs();
@@ -278,6 +279,9 @@ impl ScriptCommand {
         }
         if let Some(user_packages) = &user_packages {
             user_packages.add_to_request(&mut request);
+        }
+        if let Some(file) = &certificates {
+            certificates::add_to_request(&mut request, file);
         }
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
@@ -342,6 +346,26 @@ impl ScriptCommand {
         Ok((temp_dir, home))
     }
 
+    /// A file with the certificates that the programs of the run are to trust, if their connections to hosts of secrets are opened.
+    fn certificates(
+        &self,
+        ctx: &SkillContext,
+        egress: Option<&mut EgressRules>,
+        temp_dir: &RunTempDir,
+    ) -> Result<Option<PathBuf>> {
+        let hosts = ctx.secret_broker().host_names();
+        let Some(egress) = egress.filter(|_| self.services.secret_hosts().opens_tls && !hosts.is_empty())
+        else {
+            return Ok(None);
+        };
+        let made = RunAuthority::new(&hosts).and_then(|authority| {
+            let file = certificates::write_file(temp_dir.path(), &authority)?;
+            egress.set_authority(Arc::new(authority));
+            Ok(file)
+        });
+        made.map(Some).map_err(|error| SkillError::io("failed to make certificates for the run", error))
+    }
+
     /// The rules for its network, if it does not reach all hosts or none.
     fn egress_rules(&self, ctx: &SkillContext) -> Result<Option<Box<EgressRules>>> {
         let rules = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
@@ -352,7 +376,7 @@ impl ScriptCommand {
                 self.file.name()
             ));
         }
-        let (broker, roots) = (ctx.secret_broker(), self.services.root_certificates());
+        let (broker, roots) = (ctx.secret_broker(), &self.services.secret_hosts().roots);
         let rules = rules.map(|rules| rules.with_secrets(broker.clone(), roots.clone()));
         Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
             Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),

@@ -12,7 +12,7 @@ use crate::host_api::ApiClients;
 use crate::interpreter::cache::InterpreterCache;
 #[cfg(unix)]
 use crate::version_cache::VersionCache;
-use metier_core::host::{HostLookup, RootCertificates};
+use metier_core::host::{HostLookup, SecretHostOptions};
 #[cfg(unix)]
 use metier_sandbox::Launcher;
 
@@ -33,9 +33,9 @@ pub struct ExternalServices {
     /// Looks up the hosts that scripts connect to.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
     host_lookup: HostLookup,
-    /// The authorities that certify hosts of secrets.
+    /// How scripts reach hosts of secrets.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes connect by themselves"))]
-    roots: RootCertificates,
+    secret_hosts: SecretHostOptions,
     /// Programs that run scripts in place of those on `PATH`.
     interpreters: Arc<[(String, PathBuf)]>,
     /// The folders that scripts of the engine may change, canonical.
@@ -73,15 +73,15 @@ impl ExternalServices {
         Self { host_lookup, ..self }
     }
 
-    /// The authorities that certify hosts of secrets.
+    /// How scripts reach hosts of secrets.
     #[cfg(unix)]
-    pub(super) fn root_certificates(&self) -> &RootCertificates {
-        &self.roots
+    pub(super) fn secret_hosts(&self) -> &SecretHostOptions {
+        &self.secret_hosts
     }
 
-    /// Sets the authorities that certify hosts of secrets.
-    pub fn with_root_certificates(self, roots: RootCertificates) -> Self {
-        Self { roots, ..self }
+    /// Sets how scripts reach hosts of secrets.
+    pub fn with_secret_hosts(self, options: SecretHostOptions) -> Self {
+        Self { secret_hosts: options, ..self }
     }
 
     /// Sets the folders that scripts may change, which no run trusts.

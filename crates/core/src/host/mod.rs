@@ -108,7 +108,7 @@ pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 pub use http::WebClient;
 #[cfg(unix)]
 pub use http::non_public_kind;
-pub use http::{RootCertificates, SecureHost, download};
+pub use http::{OpenedConnection, RootCertificates, RunAuthority, SecretHostOptions, SecureHost, download};
 pub use memory::{HostMemory, check_memory_reserve};
 #[cfg(unix)]
 pub use metier_sandbox::{FileId, begins_with};

@@ -64,6 +64,9 @@ pub struct NetworkReport {
     /// most 64. They stayed placeholders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misplaced: Vec<MisplacedSecret>,
+    /// Hosts of secrets to which the process made TLS connections that the host program opened, to put the secrets in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<String>,
     /// Hosts of secrets to which the process made TLS connections by itself. They were passed on unopened, with placeholders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unopened: Vec<String>,

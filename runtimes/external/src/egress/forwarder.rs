@@ -311,7 +311,7 @@ impl Forwarder {
         stream.set_nodelay(true).ok();
         let connection = AcceptedConnection { stream, host, port, permit };
         let has_secret = self.rules.broker.has_secret_for(&connection.host, secure_port(port));
-        if !has_secret || port == secure_port(80) {
+        if !has_secret || port == secure_port(80) && self.rules.authority.is_none() {
             return self.forward(connection, has_secret);
         }
         let (sender, waker) = (self.encrypted_sender.clone(), self.waker.clone());

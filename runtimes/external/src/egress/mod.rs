@@ -4,6 +4,7 @@
 //! names with addresses of that network; the forwarder accepts connections to them, inspects what the ports of the web begin
 //! with, and connects to the host that was meant. Requests to hosts of secrets it carries on itself.
 
+mod client_stream;
 mod connection;
 mod connection_permit;
 mod dns_connection;

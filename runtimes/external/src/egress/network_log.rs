@@ -70,6 +70,15 @@ impl NetworkLog {
         });
     }
 
+    /// A TLS connection to the host of a secret, which was opened.
+    pub(super) fn open(&self, host: &str) {
+        self.update(|report| {
+            if !report.opened.iter().any(|known| known == host) {
+                report.opened.push(host.to_owned());
+            }
+        });
+    }
+
     /// A TLS connection to the host of a secret, which was passed on as it is.
     pub(super) fn pass_unopened(&self, host: &str) {
         self.update(|report| {

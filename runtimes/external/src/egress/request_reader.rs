@@ -1,9 +1,9 @@
 //! Reads the requests of a connection, waiting for them: their lines, and their bodies without the framing.
 
 use std::io::{self, Read};
-use std::net::TcpStream;
 use std::time::Instant;
 
+use super::client_stream::ClientStream;
 use super::connection::INSPECTION_TIME;
 use super::http_guard::{Framing, MAX_CHUNK_LINE_BYTES, MAX_HEAD_BYTES, check_trailer, parse_chunk_length};
 use super::network_log::NetworkLog;
@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 
 /// The requests of one connection.
 pub(super) struct RequestReader<'s> {
-    stream: &'s TcpStream,
+    stream: &'s dyn ClientStream,
     log: &'s NetworkLog,
     /// What was read and belongs to what comes next.
     held: Vec<u8>,
@@ -43,7 +43,7 @@ enum BodyState {
 }
 
 impl<'s> RequestReader<'s> {
-    pub(super) fn new(stream: &'s TcpStream, log: &'s NetworkLog) -> Self {
+    pub(super) fn new(stream: &'s dyn ClientStream, log: &'s NetworkLog) -> Self {
         Self { stream, log, held: Vec::new() }
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{HostLookup, RootCertificates, SecretBroker, non_public_kind};
+use metier_core::host::{HostLookup, RootCertificates, RunAuthority, SecretBroker, non_public_kind};
 use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
 use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
@@ -21,6 +21,8 @@ pub(crate) struct EgressRules {
     pub(super) broker: Arc<SecretBroker>,
     /// The authorities that certify those hosts.
     pub(super) roots: RootCertificates,
+    /// By which their connections over TLS are opened, if they are.
+    pub(super) authority: Option<Arc<RunAuthority>>,
 }
 
 impl EgressRules {
@@ -37,6 +39,7 @@ impl EgressRules {
             configured: Vec::new(),
             broker: Arc::default(),
             roots: RootCertificates::default(),
+            authority: None,
         };
         let count = rules.ports().len();
         if count > MAX_EGRESS_PORTS {
@@ -62,6 +65,11 @@ impl EgressRules {
     /// The same with secrets that are put into requests, to hosts which these authorities certify.
     pub(crate) fn with_secrets(self, broker: Arc<SecretBroker>, roots: RootCertificates) -> Self {
         Self { broker, roots, ..self }
+    }
+
+    /// The same with an authority by which connections over TLS to hosts of secrets are opened.
+    pub(crate) fn set_authority(&mut self, authority: Arc<RunAuthority>) {
+        self.authority = Some(authority);
     }
 
     /// The hosts as they were granted, with their ports where they have any.

@@ -5,7 +5,8 @@
 //! requests are read by the rules of `http_guard`, so they are those that the host gets. A secret and its placeholder have the same
 //! length, so lengths stay true.
 
-use std::io::{self, Read, Write};
+use std::cell::RefCell;
+use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use std::thread;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 
+use super::client_stream::ClientStream;
 use super::connection::{INSPECTION_TIME, reset};
 use super::connection_permit::ConnectionPermit;
 use super::http_guard::{Framing, RequestHead, bracketed};
@@ -113,27 +115,41 @@ impl SecretProxies {
         let serve = move || {
             let key = sockets.add(&stream);
             let begun = stream.set_nonblocking(false).and_then(|()| begins_tls(&stream));
+            let begins_tls = *begun.as_ref().unwrap_or(&false);
+            let proxy = SecretProxy {
+                host: &host,
+                port,
+                is_opened: begins_tls,
+                rules: &rules,
+                log: &log,
+                connector: &connector,
+                sockets: &sockets,
+            };
             match begun {
-                Ok(true) => {
+                Ok(true) if rules.authority.is_none() => {
                     sockets.remove(key);
                     if stream.set_nonblocking(true).is_ok() {
                         pass_on(AcceptedConnection { stream, host, port, permit });
                     }
+                    running.fetch_sub(1, Ordering::Relaxed);
+                    return;
+                }
+                Ok(true) => proxy.open(stream),
+                Ok(false) if port == secure_port(80) => {
+                    log.refuse_content(&host, port, &Refusal::NotTls);
+                    reset(&stream);
                 }
                 Ok(false) => {
-                    let proxy =
-                        SecretProxy { host: &host, port, rules, log: &log, connector, sockets: &sockets };
                     if proxy.serve(&stream).is_err() {
                         reset(&stream);
                     }
-                    sockets.remove(key);
                 }
                 Err(_) => {
                     log.refuse_content(&host, port, &Refusal::Slow);
                     reset(&stream);
-                    sockets.remove(key);
                 }
             }
+            sockets.remove(key);
             running.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(error) = thread::Builder::new().name("metier-proxy".into()).spawn(serve) {
@@ -210,15 +226,38 @@ struct SecretProxy<'a> {
     host: &'a str,
     /// The port that the script connected to.
     port: u16,
-    rules: EgressRules,
+    /// Whether the script speaks TLS, with the authority of the run.
+    is_opened: bool,
+    rules: &'a EgressRules,
     log: &'a Arc<NetworkLog>,
-    connector: Connector,
+    connector: &'a Connector,
     sockets: &'a Arc<OpenSockets>,
 }
 
 impl SecretProxy<'_> {
+    /// Serves a connection over TLS, for which the host program stands for the host.
+    fn open(&self, stream: TcpStream) {
+        let Some(authority) = &self.rules.authority else { return };
+        let socket = stream.try_clone();
+        let opened =
+            stream.set_read_timeout(Some(INSPECTION_TIME)).and_then(|()| authority.accept(self.host, stream));
+        let ended = match opened {
+            Ok(opened) => {
+                self.log.open(self.host);
+                self.serve(&RefCell::new(opened))
+            }
+            Err(error) => {
+                self.log.fail(self.host, self.port, &error);
+                Err(error)
+            }
+        };
+        if let (Err(_), Ok(socket)) = (ended, socket) {
+            reset(&socket);
+        }
+    }
+
     /// Serves one request after the other. An error ends the connection in the middle of something.
-    fn serve(&self, stream: &TcpStream) -> io::Result<()> {
+    fn serve(&self, stream: &dyn ClientStream) -> io::Result<()> {
         let upstream_key = Arc::default();
         let upstream = self.upstream(&upstream_key);
         let ended = self.serve_requests(stream, &upstream);
@@ -226,7 +265,7 @@ impl SecretProxy<'_> {
         ended
     }
 
-    fn serve_requests(&self, stream: &TcpStream, upstream: &io::Result<SecureHost>) -> io::Result<()> {
+    fn serve_requests(&self, stream: &dyn ClientStream, upstream: &io::Result<SecureHost>) -> io::Result<()> {
         let mut reader = RequestReader::new(stream, self.log);
         loop {
             let head = match reader.read_head() {
@@ -242,7 +281,7 @@ impl SecretProxy<'_> {
                 Err(error) => return self.answer_failure(stream, error),
             };
             if !self.serve_request(stream, &mut reader, &request, upstream)? {
-                return stream.shutdown(Shutdown::Write);
+                return stream.end();
             }
         }
     }
@@ -250,7 +289,7 @@ impl SecretProxy<'_> {
     /// Serves a request; returns whether another one may follow.
     fn serve_request(
         &self,
-        stream: &TcpStream,
+        stream: &dyn ClientStream,
         reader: &mut RequestReader<'_>,
         request: &RequestHead<'_>,
         upstream: &SecureHost,
@@ -342,7 +381,7 @@ impl SecretProxy<'_> {
     /// Passes an answer on; returns whether another request may follow.
     fn write_answer(
         &self,
-        stream: &TcpStream,
+        stream: &dyn ClientStream,
         answer: Response<Box<dyn Read + Send>>,
         secrets: &HostSecrets,
         (request, goes_on): (&RequestHead<'_>, bool),
@@ -394,7 +433,7 @@ impl SecretProxy<'_> {
         for (name, value) in headers.iter().filter(|(name, _)| !DROPPED_OF_ANSWER.contains(&name.as_str())) {
             let mut value = value.as_bytes().to_vec();
             secrets.hide(&mut value);
-            if *name == header::LOCATION {
+            if *name == header::LOCATION && !self.is_opened {
                 value = self.plain_location(value);
             }
             head.extend(name.as_str().bytes());
@@ -421,7 +460,7 @@ impl SecretProxy<'_> {
         location
     }
 
-    fn write_part(&self, stream: &TcpStream, bytes: &[u8], is_chunked: bool) -> io::Result<()> {
+    fn write_part(&self, stream: &dyn ClientStream, bytes: &[u8], is_chunked: bool) -> io::Result<()> {
         if !is_chunked {
             return self.write(stream, bytes);
         }
@@ -431,14 +470,14 @@ impl SecretProxy<'_> {
         self.write(stream, &chunk)
     }
 
-    fn write(&self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, stream: &dyn ClientStream, bytes: &[u8]) -> io::Result<()> {
         stream.write_all(bytes)?;
         self.log.count_received(bytes.len());
         Ok(())
     }
 
     /// Tells the script that its host gave no answer, and ends the connection.
-    fn answer_failure(&self, stream: &TcpStream, error: &io::Error) -> io::Result<()> {
+    fn answer_failure(&self, stream: &dyn ClientStream, error: &io::Error) -> io::Result<()> {
         self.log.fail(self.host, self.port, error);
         let text = format!("metier: failed to reach {} over TLS: {error}\n", self.host);
         let head = format!(
@@ -446,7 +485,7 @@ impl SecretProxy<'_> {
             text.len()
         );
         self.write(stream, &[head.as_bytes(), text.as_bytes()].concat())?;
-        stream.shutdown(Shutdown::Write)
+        stream.end()
     }
 
     fn refuse(&self, refusal: &Refusal) -> io::Error {

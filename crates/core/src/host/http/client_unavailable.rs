@@ -1,6 +1,6 @@
 //! Stands in for the built-in HTTP client in builds without the feature `http`; an embedder may pass a client of its own.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ impl SecureHost {
         _: &RootCertificates,
         _: impl Fn() -> io::Result<TcpStream> + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let reason = "this build has no HTTP client; build metier with the Cargo feature `http`";
-        Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+        Err(unsupported())
     }
 
     /// Is never called.
@@ -43,4 +42,62 @@ impl SecureHost {
     ) -> io::Result<Response<Box<dyn Read + Send>>> {
         match self.0 {}
     }
+}
+
+/// Cannot be made.
+#[derive(Debug)]
+pub struct RunAuthority(std::convert::Infallible);
+
+impl RunAuthority {
+    /// Fails: nothing here makes certificates.
+    pub fn new(_: &[String]) -> io::Result<Self> {
+        Err(unsupported())
+    }
+
+    /// Is never called.
+    pub fn pem(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// Is never called.
+    pub fn accept(&self, _: &str, _: TcpStream) -> io::Result<OpenedConnection> {
+        match self.0 {}
+    }
+}
+
+/// Is never made.
+#[derive(Debug)]
+pub struct OpenedConnection(std::convert::Infallible);
+
+impl OpenedConnection {
+    /// Is never called.
+    pub fn socket(&self) -> &TcpStream {
+        match self.0 {}
+    }
+
+    /// Is never called.
+    pub fn end(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+}
+
+impl Read for OpenedConnection {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        match self.0 {}
+    }
+}
+
+impl Write for OpenedConnection {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+}
+
+fn unsupported() -> io::Error {
+    let reason = "this build has no HTTP client; build metier with the Cargo feature `http`";
+    io::Error::new(io::ErrorKind::Unsupported, reason)
 }

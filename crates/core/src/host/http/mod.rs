@@ -6,18 +6,18 @@ mod addresses;
 mod client;
 mod download;
 mod headers;
-mod root_certificates;
+mod secret_host_options;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the client needs more than the host"))]
 mod url;
 
 #[cfg_attr(not(unix), allow(unused_imports))]
 pub use self::addresses::non_public_kind;
 pub use self::client::DEFAULT_CLIENT;
-pub use self::client::SecureHost;
 #[cfg(feature = "http")]
 pub use self::client::WebClient;
 pub(super) use self::client::missing_client_error;
+pub use self::client::{OpenedConnection, RunAuthority, SecureHost};
 pub use self::download::download;
-pub use self::root_certificates::RootCertificates;
+pub use self::secret_host_options::{RootCertificates, SecretHostOptions};
 pub(super) use headers::validate_headers;
 pub(super) use url::{require_below, url_host, url_host_and_port, url_origin};

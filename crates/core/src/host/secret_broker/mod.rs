@@ -87,6 +87,18 @@ impl SecretBroker {
         self.secrets().iter().any(|secret| secret.is_for(host, port))
     }
 
+    /// The hosts of all secrets, without their ports.
+    pub fn host_names(&self) -> Vec<String> {
+        let secrets = self.secrets();
+        let hosts = secrets.iter().flat_map(|secret| &secret.hosts);
+        let mut names: Vec<String> = hosts
+            .filter_map(|scope| HostScope::parse(scope).ok().map(|scope| scope.host.to_owned()))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// The names of the secrets whose placeholders are in these bytes.
     pub fn placeholders_in(&self, bytes: &[u8]) -> Vec<String> {
         names_in(&self.secrets(), bytes, |secret| &secret.placeholder)

@@ -6,6 +6,7 @@
 mod connect;
 mod headers;
 mod request;
+mod run_authority;
 mod secure_host;
 mod send;
 mod timeout;
@@ -19,6 +20,7 @@ use ureq::tls::RootCerts;
 
 use self::connect::{Resolver, connect};
 use self::request::OutgoingRequest;
+pub use self::run_authority::{OpenedConnection, RunAuthority};
 pub use self::secure_host::SecureHost;
 use self::secure_host::root_certs;
 use self::send::{SendOutcome, send};

@@ -1,4 +1,4 @@
-//! The authorities whose certificates are trusted.
+//! How the host program connects to hosts of secrets for a process.
 
 use std::sync::Arc;
 
@@ -16,4 +16,13 @@ impl RootCertificates {
     pub(super) fn pem(&self) -> Option<&str> {
         self.0.as_deref()
     }
+}
+
+/// How the host program connects to hosts of secrets for a process.
+#[derive(Clone, Debug, Default)]
+pub struct SecretHostOptions {
+    /// The authorities that certify the hosts.
+    pub roots: RootCertificates,
+    /// Whether connections that the process itself makes over TLS are opened.
+    pub opens_tls: bool,
 }
