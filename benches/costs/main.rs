@@ -5,6 +5,7 @@ mod cold;
 mod configuration;
 mod contract;
 mod files;
+mod gates;
 mod imports;
 mod lua;
 mod mcp;
@@ -17,6 +18,7 @@ mod rhai_calls;
 mod sandbox;
 mod sanitizer;
 mod scripts;
+mod secrets;
 mod sequence;
 mod trust;
 mod wasm_calls;
@@ -41,6 +43,7 @@ fn main() {
     if is_selected("scripts") {
         scripts::measure_starts();
         scripts::measure_connections();
+        secrets::measure_requests();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
@@ -67,6 +70,7 @@ fn main() {
     trust::digest(&mut criterion);
     trust::runs(&mut criterion);
     audit::lines(&mut criterion);
+    gates::runs(&mut criterion);
     sanitizer::runs(&mut criterion);
     configuration::load(&mut criterion);
     mcp::calls(&mut criterion);

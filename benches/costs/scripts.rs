@@ -126,7 +126,7 @@ pub fn measure_connections() {
     }
 }
 
-fn store(name: &str, mut samples: Vec<Duration>) {
+pub(crate) fn store(name: &str, mut samples: Vec<Duration>) {
     samples.sort_unstable();
     let median = samples.get(samples.len() / 2).copied();
     let id = format!("scripts/{}", name.replace('/', "_"));
@@ -134,7 +134,7 @@ fn store(name: &str, mut samples: Vec<Duration>) {
     println!("{id:<32} {}", median.map_or("cannot be had here".into(), |median| format!("{median:?}")));
 }
 
-fn project(script: &str, text: &str) -> TempDir {
+pub(crate) fn project(script: &str, text: &str) -> TempDir {
     let project = TempDir::new().expect("a folder");
     let scripts = project.path().join(".metier/skills/x/scripts");
     std::fs::create_dir_all(&scripts).expect("a folder");

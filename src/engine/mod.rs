@@ -281,6 +281,15 @@ impl Engine {
         &self.0.folders.first().path
     }
 
+    /// Where calls wait for a person, if they may.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        allow(dead_code, reason = "only the tasks of a server wait for decisions")
+    )]
+    pub(crate) fn pending_store(&self) -> Option<&PendingStore> {
+        self.0.pending.as_ref()
+    }
+
     /// Whether scripts have a model without that of an invocation.
     #[allow(dead_code, reason = "asked for by the server, which not every build has")]
     pub(crate) fn has_model(&self) -> bool {

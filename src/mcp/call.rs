@@ -18,6 +18,7 @@ use super::plan_journals::PlanJournals;
 use super::request_state::RequestStates;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
 use crate::engine::{Engine, Outcome};
+use crate::pending::PendingState;
 use crate::registry::Skill;
 use metier_core::error::{Result, SkillError};
 use metier_core::executor::RunOwner;
@@ -40,7 +41,7 @@ pub(super) struct Calls {
 }
 
 /// What a call gives its run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct CallServices {
     pub(super) progress: Option<ProgressListener>,
     /// Decides before anything runs.
@@ -95,8 +96,24 @@ impl Calls {
         cancelled: impl Future<Output = ()>,
         services: CallServices,
     ) -> Outcome {
+        self.explain(tool, self.run_unexplained(caller, tool, arguments, cancelled, services).await)
+    }
+
+    /// The same with errors in the words of the engine.
+    pub(super) async fn run_unexplained(
+        &self,
+        caller: &Caller,
+        tool: &ServedTool,
+        arguments: Map<String, Value>,
+        cancelled: impl Future<Output = ()>,
+        services: CallServices,
+    ) -> Outcome {
         let outcome = self.run_in_turn(caller, tool, arguments, cancelled, services).await;
-        let outcome = outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error));
+        outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error))
+    }
+
+    /// The outcome of a call of this tool, with errors in the words of the program around the server.
+    pub(super) fn explain(&self, tool: &ServedTool, outcome: Outcome) -> Outcome {
         explain(tool, outcome, |error| self.with_help((&tool.skill, &tool.address), error))
     }
 
@@ -180,6 +197,13 @@ impl Calls {
             }
         };
         self.queue.close(cleaned_up, END_TIMEOUT).await;
+    }
+
+    /// What was decided about a pending call; `None` if there is no such call, or it cannot be read.
+    pub(super) async fn pending_state(&self, id: &str) -> Option<PendingState> {
+        let (store, id) = (self.engine.pending_store()?.clone(), id.to_owned());
+        let found = tokio::task::spawn_blocking(move || store.find(&id)).await.ok()?.ok()?;
+        Some(found.state)
     }
 
     /// The token that stops all calls.

@@ -1,6 +1,6 @@
 //! Passes the progress that a script reports on to the client that asked for it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::sync::mpsc;
@@ -35,5 +35,5 @@ pub(super) fn progress_channel(
             *last = done;
         }
     };
-    (Some(Box::new(listener)), Some(receiver))
+    (Some(Arc::new(listener)), Some(receiver))
 }

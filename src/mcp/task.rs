@@ -57,6 +57,8 @@ struct TaskState {
     question_count: u64,
     /// How many requests of the server wait for the client.
     request_count: usize,
+    /// Whether somebody else than the client decides whether it goes on.
+    waits_for_person: bool,
     is_cancelled: bool,
     end: Option<TaskEnd>,
 }
@@ -105,6 +107,7 @@ impl Task {
             questions: BTreeMap::new(),
             question_count: 0,
             request_count: 0,
+            waits_for_person: false,
             is_cancelled: false,
             end: None,
         };
@@ -180,9 +183,25 @@ impl Task {
         self.needs_client.notified().await;
     }
 
-    /// Whether the run waits for an answer.
+    /// Whether the run waits for an answer, or for somebody else than the client.
     pub(super) fn is_asking(&self) -> bool {
-        !self.lock().questions.is_empty()
+        let state = self.lock();
+        !state.questions.is_empty() || state.waits_for_person
+    }
+
+    /// Whether it may wait for somebody else than the client to decide, of which this message tells: it is a task, or becomes one now.
+    pub(super) fn wait_for_person(&self, message: &str) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::CallOnly || state.is_cancelled || state.end.is_some() {
+            return false;
+        }
+        state.message = Some(shorten(message, MAX_MESSAGE));
+        state.waits_for_person = true;
+        self.mark_changed(&mut state);
+        if state.phase == Phase::Call {
+            self.needs_client.notify_one();
+        }
+        true
     }
 
     /// Asks the client, and waits for its answer; `None` if none can come any more or the run was stopped.

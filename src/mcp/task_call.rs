@@ -16,8 +16,12 @@ use super::skill_content::shown_line;
 use super::task::Task;
 use super::task_store::TaskStore;
 use crate::engine::Outcome;
-use metier_core::error::{ErrorKind, SkillError};
+use crate::pending::PendingState;
+use metier_core::error::{ErrorKind, Hint, SkillError};
 use metier_core::host::Progress;
+
+/// How often a task looks whether a person has decided about its call.
+const DECISION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a call was answered with.
 pub(super) enum TaskAnswer {
@@ -51,7 +55,7 @@ pub(super) fn start(
 ) -> JoinHandle<Outcome> {
     let (calls, caller, task) = (calls.clone(), caller.clone(), task.clone());
     let (listener, reported) = (services.progress.take(), task.clone());
-    services.progress = Some(Box::new(move |progress| {
+    services.progress = Some(Arc::new(move |progress: &Progress| {
         reported.report(&progress_message(progress));
         // In the extension, the progress of a task is part of its state and of nothing else.
         if let Some(listener) = listener.as_ref().filter(|_| reported.reports_progress()) {
@@ -59,11 +63,40 @@ pub(super) fn start(
         }
     }));
     tokio::spawn(async move {
-        let stopped = async {
-            task.token().cancelled().await;
+        let run = || {
+            let stopped = async {
+                task.token().cancelled().await;
+            };
+            calls.run_unexplained(&caller, &tool, arguments.clone(), stopped, services.clone())
         };
-        calls.run(&caller, &tool, arguments, stopped, services).await
+        let outcome = run().await;
+        // Its place among the calls that run is free meanwhile.
+        let is_decided = waits_for_decision(&calls, &task, &outcome).await;
+        calls.explain(&tool, if is_decided { run().await } else { outcome })
     })
+}
+
+/// Whether a call that waits for a person's decision has one now. Its task says which decision that is.
+async fn waits_for_decision(calls: &Calls, task: &Arc<Task>, outcome: &Outcome) -> bool {
+    let Some((error, id)) = outcome.result.as_ref().err().and_then(|error| match error.hint() {
+        Some(Hint::Pending(id)) => Some((error, id)),
+        _ => None,
+    }) else {
+        return false;
+    };
+    while task.wait_for_person(error.message()) {
+        tokio::select! {
+            () = tokio::time::sleep(DECISION_INTERVAL) => {}
+            _ = task.token().cancelled() => return false,
+        }
+        match calls.pending_state(id).await {
+            Some(PendingState::Waiting) => {}
+            Some(PendingState::Approved | PendingState::Denied) => return true,
+            // It has expired, or an equal call was made.
+            None => return false,
+        }
+    }
+    false
 }
 
 /// Progress as a text: how much of how much, and the message.

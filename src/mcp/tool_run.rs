@@ -15,7 +15,7 @@ use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Provider
 use metier_core::policy::CancelToken;
 
 /// Receives the progress of a call.
-pub(super) type ProgressListener = Box<dyn Fn(&Progress) + Send + Sync>;
+pub(super) type ProgressListener = Arc<dyn Fn(&Progress) + Send + Sync>;
 
 /// A tool with the arguments of a call, and what its run may use.
 pub(super) struct ToolRun<'a> {

@@ -352,3 +352,41 @@ fn where_the_client_asks_nobody_the_call_waits_for_a_person() {
     let mut asking = project.modern_client(&["--allow", "write:out", "--park"]).asking();
     assert_eq!(call(&mut asking, &json!({"text": "c"}), None)["resultType"], "input_required");
 }
+
+/// What a call of the skill of the risky project has as its result.
+fn text_of(task: &Value) -> &str {
+    task["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{task}"))
+}
+
+#[test]
+fn a_task_waits_for_a_person_and_goes_on_by_itself() {
+    let project = risky_project("critical", "");
+    let store = metier::pending::PendingStore::new(project.home().join(".local/share/metier/pending"));
+    let args = ["--allow", "write:out", "--park", "--max-calls", "1"];
+    let mut client = project.modern_client(&args).with_tasks(&json!({}));
+    let arguments = |text: &str| json!({"input": {"text": text}});
+    let [approved, denied, cancelled] =
+        ["a", "b", "c"].map(|text| client.call_task("writer", arguments(text)));
+    let mut calls = store.list().unwrap();
+    calls.sort_by_key(|call| call.input.as_ref().unwrap()["text"].to_string());
+    let [first, second, third] = calls.try_into().unwrap();
+    for (task, call) in [(&approved, &first), (&denied, &second), (&cancelled, &third)] {
+        let task = client.task(task);
+        assert_eq!(task["status"], "working", "{task}");
+        assert!(task["statusMessage"].as_str().unwrap().contains(&call.id), "{task}");
+    }
+    // None of them keeps the only place among the calls that run.
+    assert!(!has_run(&project));
+    store.deny(&second.id).unwrap();
+    let task = client.task_in_state(&denied, "completed");
+    assert!(text_of(&task).contains("a person has refused this call"), "{task}");
+    store.approve(&first).unwrap();
+    assert_eq!(text_of(&client.task_in_state(&approved, "completed")), "written");
+    assert!(has_run(&project));
+    client.result("tasks/cancel", json!({"taskId": cancelled}));
+    assert_eq!(client.task(&cancelled)["status"], "cancelled");
+    // What is approved now is for whoever makes the call again.
+    store.approve(&third).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(store.list().unwrap().len(), 2, "the approval was not used");
+}
