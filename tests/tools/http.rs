@@ -19,15 +19,25 @@ pub struct Recorder {
     body: &'static str,
     /// Where the response comes from, if not from the URL of the request.
     url: Option<&'static str>,
+    /// The statuses and headers of the first responses.
+    first: FirstResponses,
 }
+
+/// Statuses, each with headers.
+type FirstResponses = &'static [(u16, &'static [(&'static str, &'static str)])];
 
 impl Recorder {
     pub fn new(status: u16, body: &'static str) -> Self {
-        Self { requests: Arc::default(), status, body, url: None }
+        Self { requests: Arc::default(), status, body, url: None, first: &[] }
     }
 
     pub fn at_url(self, url: &'static str) -> Self {
         Self { url: Some(url), ..self }
+    }
+
+    /// Answers the first requests with these statuses and headers.
+    pub fn after(self, first: FirstResponses) -> Self {
+        Self { first, ..self }
     }
 
     pub fn requests(&self) -> Vec<HttpRequest> {
@@ -38,7 +48,14 @@ impl Recorder {
 impl HttpClient for Recorder {
     fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
         let url = self.url.map_or_else(|| request.url.clone(), str::to_owned);
-        self.requests.lock().unwrap().push(request);
+        let mut requests = self.requests.lock().unwrap();
+        requests.push(request);
+        if let Some((status, headers)) = self.first.get(requests.len() - 1) {
+            let response = HttpResponse::new(*status, url, r#"{"message": "Slow down"}"#);
+            return Ok(headers
+                .iter()
+                .fold(response, |response, (name, value)| response.header(*name, *value)));
+        }
         Ok(HttpResponse::new(self.status, url, self.body).header("x-page", "2"))
     }
 }
@@ -145,10 +162,20 @@ fn half_of_a_character_in_a_response_is_replaced() {
 #[test]
 fn a_response_that_is_not_the_expected_one_is_a_failure_of_the_tool() {
     for (http, status, body, words) in [
-        ("path: /x", 404, "no such thing", "the server answered with the status 404: no such thing"),
-        ("path: /x", 302, "", "the status 302"),
-        ("path: /x\nexpect: {status: 204}", 200, "{}", "the status 200"),
-        ("path: /x\nexpect: {status: [200-204, 404]}", 500, "", "the status 500"),
+        ("path: /x", 404, "no such thing", "[api.test] no such thing (HTTP 404)"),
+        ("path: /x", 302, "", "[api.test] Found (HTTP 302)"),
+        ("path: /x\nexpect: {status: 204}", 200, "{}", "[api.test] {} (HTTP 200)"),
+        (
+            "path: /x\nexpect: {status: [200-204, 404]}",
+            500,
+            "",
+            "[api.test] Internal Server Error (HTTP 500)",
+        ),
+        ("path: /x", 404, r#"{"message": "Not Found", "status": "404"}"#, "[api.test] Not Found (HTTP 404)"),
+        ("path: /x", 400, r#"{"error": {"message": "No such id"}}"#, "[api.test] No such id (HTTP 400)"),
+        ("path: /x", 401, r#"{"errors": [{"message": "Expired"}]}"#, "[api.test] Expired (HTTP 401)"),
+        ("path: /x", 422, r#"{"ok": false, "error": "bad_channel"}"#, "[api.test] bad_channel (HTTP 422)"),
+        ("path: /x", 400, r#"{"message": " "}"#, r#"[api.test] {"message": " "} (HTTP 400)"#),
         (
             "path: /x\nexpect: {fields: [$response.body.id]}",
             200,
@@ -163,8 +190,9 @@ fn a_response_that_is_not_the_expected_one_is_a_failure_of_the_tool() {
         let client = Recorder::new(status, body);
         let outcome = call_with(http, &client, json!({}));
         assert_eq!(kind(&outcome), ErrorKind::Tool, "{http}: {:?}", outcome.result);
+        let sentence = sentence(&outcome);
         assert!(
-            sentence(&outcome).contains(words) && sentence(&outcome).starts_with("tool t: "),
+            sentence == words || sentence.starts_with("tool t: ") && sentence.contains(words),
             "{outcome:?}"
         );
     }
@@ -327,4 +355,79 @@ fn the_runtime_of_declared_calls_can_be_switched_off_and_runs_no_script() {
         let outcome = project.engine().run(metier::engine::Invocation::new("weather"));
         assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{outcome:?}");
     }
+}
+
+#[test]
+fn a_call_that_reads_is_made_again_after_answers_that_pass() {
+    for (http, tries) in [
+        ("path: /x", 3),
+        ("method: POST\npath: /x\nheaders: {Idempotency-Key: $inputs.key}\nbody: {a: 1}", 3),
+        ("method: POST\npath: /x\nbody: {a: 1}", 1),
+        ("method: DELETE\npath: /x", 1),
+    ] {
+        let client = Recorder::new(200, "7").after(&[(503, &[]), (429, &[("retry-after", "0")])]);
+        let outcome = call_with(http, &client, json!({"key": "k-1"}));
+        let requests = client.requests();
+        assert_eq!(requests.len(), tries, "{http}");
+        assert!(requests.iter().all(|request| *request == requests[0]), "{requests:?}");
+        match tries {
+            1 => assert_eq!(sentence(&outcome), "[api.test] Slow down (HTTP 503)"),
+            _ => {
+                assert!(
+                    outcome.log[0].message.contains("status 503; the request is made again in 500"),
+                    "{outcome:?}"
+                );
+                assert_eq!(value(outcome), json!(7));
+            }
+        }
+    }
+    let for_good = Recorder::new(503, r#"{"detail": "Down for today"}"#);
+    let outcome = call_with("path: /x", &for_good, json!({}));
+    assert_eq!(sentence(&outcome), "[api.test] Down for today (HTTP 503)");
+    assert_eq!(for_good.requests().len(), 4);
+}
+
+#[test]
+fn a_pause_that_is_longer_than_the_run_is_an_error_that_names_it() {
+    let limited = Recorder::new(200, "7")
+        .after(&[(403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")])]);
+    for client in [Recorder::new(200, "7").after(&[(429, &[("retry-after", "3600")])]), limited] {
+        let outcome = call_with("path: /x", &client, json!({}));
+        let error = outcome.result.as_ref().unwrap_err();
+        assert_eq!(client.requests().len(), 1);
+        assert!(error.message().starts_with("[api.test] Slow down (HTTP 4"), "{error}");
+        assert!(error.help().unwrap().starts_with("call it again in "), "{error:?}");
+    }
+    // A run that is stopped does not wait to its end.
+    let client = Recorder::new(200, "7").after(&[(429, &[("retry-after", "20")])]);
+    let (_project, engine) = offering("path: /x", &client);
+    let token = metier::policy::CancelToken::new();
+    let invocation =
+        granted(Invocation::new("weather").tool("t").input(json!({})), &GRANTS).cancel(token.clone());
+    let started = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(invocation));
+        while client.requests().is_empty() {
+            std::thread::yield_now();
+        }
+        token.cancel();
+        assert_eq!(kind(&run.join().unwrap()), ErrorKind::Cancelled);
+    });
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+}
+
+#[test]
+fn errors_name_the_service_as_the_contract_does() {
+    let project = Project::offering(
+        "base_url: https://api.test/v1
+service: Example
+tools:
+  - name: t
+    http: {path: /x}",
+        &[],
+    );
+    let client = Recorder::new(404, r#"{"message": "Not Found"}"#);
+    let engine = project.builder().http(client).build().unwrap();
+    let outcome = call(&engine, "t", json!({}), &["net:api.test"]);
+    assert_eq!(sentence(&outcome), "[Example] Not Found (HTTP 404)");
 }

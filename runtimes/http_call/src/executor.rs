@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::build_request;
-use super::response::result_value;
+use super::request::{BuiltRequest, build_request};
+use super::response::{check_status, result_value};
+use super::retry::{NextTry, Tries, wait};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::{SandboxReport, SkillContext};
+use metier_core::host::{LogLevel, SandboxReport, SkillContext};
 use metier_skill::contract::{self, CONFIG, HttpCall, SECRETS, named_value};
 
 /// A call of one tool.
@@ -59,10 +60,42 @@ impl SkillExecutor for HttpCallExecutor {
         });
         let request = build_request(&self.call, (&input, &values), ctx.limits().output)
             .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
-        let response = ctx.call("http", vec![request.url.into(), request.options])?;
+        let response = self.send(ctx, request)?;
+        check_status(&self.call, &response)?;
         let value = result_value(&self.call, &input, &response, ctx.limits().output)
             .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
         Ok(value.into())
+    }
+}
+
+impl HttpCallExecutor {
+    /// The response, of the last of several tries where earlier ones may be repeated.
+    fn send(&self, ctx: &SkillContext, request: BuiltRequest) -> Result<Value> {
+        let mut tries = Tries::new(&self.call, &request.options["headers"], ctx);
+        loop {
+            let sent = ctx.call("http", vec![request.url.as_str().into(), request.options.clone()]);
+            let (next, what) = match &sent {
+                Ok(response) => (tries.after_response(response), format!("status {}", response["status"])),
+                Err(error) => (tries.after_error(error), "broken connection".to_owned()),
+            };
+            match next {
+                NextTry::None => return sent,
+                NextTry::After(pause) => {
+                    let text =
+                        format!("tool {}: {what}; the request is made again in {pause:.1?}", self.tool);
+                    ctx.log(LogLevel::Info, text)?;
+                    wait(ctx, pause)?;
+                }
+                NextTry::TooLate(pause) => {
+                    return sent.and_then(|response| {
+                        check_status(&self.call, &response).map_err(|error| {
+                            error.with_help(format!("call it again in {} seconds", pause.as_secs().max(1)))
+                        })?;
+                        Ok(response)
+                    });
+                }
+            }
+        }
     }
 }
 

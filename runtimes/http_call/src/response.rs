@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use http::StatusCode;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::strict_json;
@@ -11,6 +12,49 @@ use metier_skill::contract::{HttpCall, RESPONSE};
 /// The most characters of a response that an error repeats.
 const MAX_SHOWN: usize = 300;
 
+/// The status of a response that `ctx.http` answered with.
+fn status_of(response: &Value) -> u16 {
+    response["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or_default()
+}
+
+/// `tool` where the status is none that the call expects, in the words of the service: `[GitHub] Not Found (HTTP 404)`.
+pub(super) fn check_status(call: &HttpCall, response: &Value) -> Result<()> {
+    let status = status_of(response);
+    if call.statuses.iter().any(|range| range.contains(&status)) {
+        return Ok(());
+    }
+    let text = response["body"].as_str().unwrap_or_default().trim();
+    let known = || StatusCode::from_u16(status).ok()?.canonical_reason().map(str::to_owned);
+    let reason = named_reason(text).or_else(|| (!text.is_empty()).then(|| text.to_owned())).or_else(known);
+    let reason = shorten(&reason.unwrap_or_else(|| "no reason was given".into()), MAX_SHOWN);
+    let service = call.service.as_deref().unwrap_or_else(|| host_of(&call.base_url));
+    Err(response_error(format!("[{service}] {reason} (HTTP {status})")))
+}
+
+/// What an answer in JSON says about its failure, in the places where services write it.
+fn named_reason(text: &str) -> Option<String> {
+    const PLACES: [&str; 9] = [
+        "/error/message",
+        "/message",
+        "/errors/0/message",
+        "/errors/0/detail",
+        "/errors/0",
+        "/error_description",
+        "/detail",
+        "/error",
+        "/title",
+    ];
+    let body: Value = serde_json::from_str(text).ok()?;
+    let found =
+        PLACES.iter().find_map(|place| body.pointer(place)?.as_str().filter(|text| !text.trim().is_empty()));
+    found.map(|reason| reason.trim().to_owned())
+}
+
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
 /// The value of what `ctx.http` answered with, of at most so many bytes; `tool` where the response is none that the call expects.
 pub(super) fn result_value(
     call: &HttpCall,
@@ -19,13 +63,7 @@ pub(super) fn result_value(
     max_bytes: u64,
 ) -> Result<Value> {
     let text = response["body"].as_str().unwrap_or_default();
-    let status =
-        response["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or_default();
-    if !call.statuses.iter().any(|range| range.contains(&status)) {
-        let shown = shorten(text.trim(), MAX_SHOWN);
-        let shown = if shown.is_empty() { String::new() } else { format!(": {shown}") };
-        return Err(response_error(format!("the server answered with the status {status}{shown}")));
-    }
+    let status = status_of(response);
     let body = match (call.is_text, text.trim().is_empty()) {
         (true, _) => Value::from(text),
         (false, true) => Value::Null,

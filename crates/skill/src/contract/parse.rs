@@ -21,6 +21,7 @@ use crate::dropped_text;
 use crate::lint;
 use metier_core::byte_order_mark::mark_len;
 use metier_core::error::SkillError;
+use metier_core::excerpt::shorten;
 use metier_core::sanitizer::SanitizeProfile;
 
 /// The maximum size of a contract in bytes: 256 KiB.
@@ -28,10 +29,12 @@ pub const MAX_CONTRACT: usize = 256 * 1024;
 
 /// The maximum number of diagnostics of one contract.
 const MAX_DIAGNOSTICS: usize = 100;
+/// The most characters of the name of a service.
+const MAX_SERVICE_CHARS: usize = 60;
 /// The key below which all others may stand.
 const ROOT_KEY: &str = "skill";
 /// All keys of a contract. Those of plans are read by `plan::parse`.
-pub(crate) const KEYS: [&str; 29] = [
+pub(crate) const KEYS: [&str; 30] = [
     "name",
     "version",
     "description",
@@ -56,6 +59,7 @@ pub(crate) const KEYS: [&str; 29] = [
     "config",
     "secrets",
     "base_url",
+    "service",
     "tools",
     "forms",
     "resources",
@@ -255,12 +259,14 @@ fn read_contract(
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
     let base_url = http_reader::read_base_url(field("base_url"), report);
+    let service = text("service", report).map(|name| shorten(&name, MAX_SERVICE_CHARS));
     let mut config = config::read(field("config"), report);
     config.extend(secrets::read(field("secrets"), &config, report));
     let facts = metadata::read(metadata, report);
     let scope = ToolScope {
         entrypoints: &entrypoints,
         base_url: base_url.as_deref(),
+        service: service.as_deref(),
         config: &config,
         risk_score: facts.risk_score,
     };

@@ -15,6 +15,9 @@ use metier_core::template::{PathSegment, Reference, ReferenceRoot, Template, Tem
 pub struct HttpCall {
     /// The URL below which every request stays, without a slash at its end.
     pub base_url: String,
+    /// What errors call the service; its host, if it has no name.
+    #[doc(hidden)]
+    pub service: Option<String>,
     /// `GET`, `POST` and so on.
     pub method: &'static str,
     /// The segments of the path below the base URL. What a reference names stays in its segment.

@@ -26,6 +26,7 @@ const MAX_SHOWN: usize = 80;
 /// What a declared call may refer to.
 pub(super) struct CallScope<'a> {
     pub(super) base_url: Option<&'a str>,
+    pub(super) service: Option<&'a str>,
     pub(super) config: &'a [ConfigField],
     pub(super) inputs: Option<&'a Schema>,
 }
@@ -100,6 +101,7 @@ pub(super) fn read(
     }
     Some(HttpCall {
         base_url: scope.base_url?.to_owned(),
+        service: scope.service.map(str::to_owned),
         method,
         path,
         multi_segment,

@@ -47,6 +47,7 @@ pub(in crate::contract) struct LocatedTool<'a> {
 pub(in crate::contract) struct ToolScope<'a> {
     pub(in crate::contract) entrypoints: &'a [(String, Entrypoint)],
     pub(in crate::contract) base_url: Option<&'a str>,
+    pub(in crate::contract) service: Option<&'a str>,
     pub(in crate::contract) config: &'a [ConfigField],
     /// Of the skill, for tools that state none.
     pub(in crate::contract) risk_score: Option<u8>,
@@ -140,7 +141,8 @@ fn read_handler(
                 report.add(&lint::TOOL_INVALID, &node.span, message).help("remove `permissions`");
             }
             let inputs = inputs.map(|located| &located.schema);
-            let scope = CallScope { base_url: scope.base_url, config: scope.config, inputs };
+            let ToolScope { base_url, service, config, .. } = *scope;
+            let scope = CallScope { base_url, service, config, inputs };
             http_reader::read(call, place, &scope, report).map(|call| ToolHandler::Http(Arc::new(call)))
         }
         (Some(_), Some(call)) => {
