@@ -60,7 +60,7 @@ impl SkillExecutor for HttpCallExecutor {
         });
         let request = build_request(&self.call, (&input, &values), ctx.limits().output)
             .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
-        let response = self.send(ctx, request)?;
+        let response = self.send(ctx, &request)?;
         check_status(&self.call, &response)?;
         let value = result_value(&self.call, &input, &response, ctx.limits().output)
             .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
@@ -70,7 +70,7 @@ impl SkillExecutor for HttpCallExecutor {
 
 impl HttpCallExecutor {
     /// The response, of the last of several tries where earlier ones may be repeated.
-    fn send(&self, ctx: &SkillContext, request: BuiltRequest) -> Result<Value> {
+    fn send(&self, ctx: &SkillContext, request: &BuiltRequest) -> Result<Value> {
         let mut tries = Tries::new(&self.call, &request.options["headers"], ctx);
         loop {
             let sent = ctx.call("http", vec![request.url.as_str().into(), request.options.clone()]);

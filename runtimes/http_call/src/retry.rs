@@ -118,7 +118,7 @@ mod tests {
         Tries { is_repeatable, count: 0, until: Instant::now() + timeout }
     }
 
-    fn response(status: u16, headers: Value) -> Value {
+    fn response(status: u16, headers: &Value) -> Value {
         json!({"status": status, "headers": headers})
     }
 
@@ -128,24 +128,24 @@ mod tests {
         for status in [429, 502, 503, 504] {
             let mut tries = tries(true, hour);
             let pauses: Vec<NextTry> =
-                (0..4).map(|_| tries.after_response(&response(status, json!({})))).collect();
+                (0..4).map(|_| tries.after_response(&response(status, &json!({})))).collect();
             let millis = |count| NextTry::After(Duration::from_millis(count));
             assert_eq!(pauses, [millis(500), millis(1_000), millis(2_000), NextTry::None], "{status}");
         }
         for status in [200, 301, 400, 401, 403, 404, 500, 501] {
             assert_eq!(
-                tries(true, hour).after_response(&response(status, json!({}))),
+                tries(true, hour).after_response(&response(status, &json!({}))),
                 NextTry::None,
                 "{status}"
             );
         }
-        assert_eq!(tries(false, hour).after_response(&response(503, json!({}))), NextTry::None);
+        assert_eq!(tries(false, hour).after_response(&response(503, &json!({}))), NextTry::None);
     }
 
     #[test]
     fn a_pause_is_what_the_server_says_if_the_run_has_the_time() {
         let (hour, seconds) = (Duration::from_hours(1), Duration::from_secs);
-        let named = response(429, json!({"retry-after": "7"}));
+        let named = response(429, &json!({"retry-after": "7"}));
         assert_eq!(tries(true, hour).after_response(&named), NextTry::After(seconds(7)));
         assert_eq!(tries(true, seconds(5)).after_response(&named), NextTry::TooLate(seconds(7)));
         assert_eq!(tries(false, hour).after_response(&named), NextTry::TooLate(seconds(7)));
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(named_pause(headers.as_object().unwrap(), at(0)), None, "{headers}");
         }
-        let huge = response(429, json!({"retry-after": u64::MAX.to_string()}));
+        let huge = response(429, &json!({"retry-after": u64::MAX.to_string()}));
         assert!(matches!(tries(true, hour).after_response(&huge), NextTry::TooLate(_)));
     }
 
