@@ -110,6 +110,10 @@ fn record_access(ctx: &SkillContext, access: AccessRule, arguments: &Map<String,
         AccessRule::Tool(at) => permission.has_name("tool") && permission.scope() == target(at),
         AccessRule::Skill(at) => permission.has_name("skill") && permission.scope() == target(at),
         AccessRule::Secret(at) => permission.has_name("secret") && permission.scope() == target(at),
+        AccessRule::Store(at) => match target(at) {
+            Some(name) => permission.has_name("store") && permission.scope() == Some(name),
+            None => permission.has_name("state"),
+        },
         AccessRule::Sample => permission.has_name("sample"),
         AccessRule::Net(_) => permission.has_name("net"),
     });

@@ -11,6 +11,7 @@ mod provider_call;
 mod read;
 mod search;
 mod settings;
+mod store;
 mod table;
 mod walk_results;
 mod write;
