@@ -145,13 +145,13 @@ pub use metier_core::host::WebClient;
 #[doc(inline)]
 pub use metier_core::host::{
     AccessReason, ApprovalNeed, ApprovalRequest, Approver, Async, AsyncApprover, AsyncConfigProvider,
-    AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider, AsyncToolProvider,
-    AuthorizationRequest, Authorizer, ChangeDecision, ClosureTools, ConfigProvider, ConsentReason,
-    ContextBuilder, EnforcedLevel, Event, EventKind, FileChange, FileChangeKind, FileProvider, Files,
-    Fixtures, FunctionExample, HostFunction, HttpClient, HttpRequest, HttpResponse, InterpreterReport,
+    AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider, AsyncStoreProvider,
+    AsyncToolProvider, AuthorizationRequest, Authorizer, ChangeDecision, ClosureTools, ConfigProvider,
+    ConsentReason, ContextBuilder, EnforcedLevel, Event, EventKind, FileChange, FileChangeKind, FileProvider,
+    Files, Fixtures, FunctionExample, HostFunction, HttpClient, HttpRequest, HttpResponse, InterpreterReport,
     LaunchPreview, LogLevel, LogLine, MisplacedSecret, NetworkReport, Observer, OutputStream, Param,
     PlanStep, ProcessReport, ProcessUsage, Progress, Providers, RefusedConnection, RunId, SampleMessage,
     SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SandboxPath, SandboxReport,
-    SandboxSupport, SecretProvider, SkillContext, SkillProvider, StepReport, StepStatus, StopReason, Tool,
-    ToolProvider, TreeKill, ValueType, download, function, functions,
+    SandboxSupport, SecretProvider, SkillContext, SkillProvider, StepReport, StepStatus, StopReason,
+    StoreProvider, Tool, ToolProvider, TreeKill, ValueType, download, function, functions,
 };

@@ -1,4 +1,4 @@
-//! What skills keep from one run to the next: the home folder of a skill in a project, in the user's data folder.
+//! What skills keep from one run to the next, in the user's data folder: the home folder of a skill in a project, and values under keys.
 //!
 //! ```no_run
 //! use metier::engine::Engine;
@@ -12,4 +12,4 @@
 //! ```
 
 #[doc(inline)]
-pub use metier_state::{StateStore, StoredFile, StoredState};
+pub use metier_state::{StateStore, StoredFile, StoredState, StoredValue};

@@ -21,13 +21,15 @@ const SLACK: i64 = 12 << 20;
 
 fn context(folder: &Path, limits: Limits, cancel: CancelToken) -> SkillContext {
     let granted: Vec<Permission> =
-        ["write", "net", "tool:t", "sample"].iter().map(|text| text.parse().unwrap()).collect();
+        ["write", "net", "tool:t", "sample", "state"].iter().map(|text| text.parse().unwrap()).collect();
     SkillContext::builder("test")
         .project(Files::open(folder).unwrap())
         .skill_files(Files::open(folder).unwrap())
         .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
         .providers(
-            Fixtures::new(r#"{"tools": {"t": 1}, "model": "x", "config": {"a": 1}}"#).unwrap().providers(),
+            Fixtures::new(r#"{"tools": {"t": 1}, "model": "x", "config": {"a": 1}, "store": {"a": 1}}"#)
+                .unwrap()
+                .providers(),
         )
         .limits(limits)
         .cancel(cancel)
@@ -293,6 +295,13 @@ fn hostile_calls() -> Vec<(&'static str, Value)> {
         ("sample", json!([text(large), text(large)])),
         ("config", json!([text(large)])),
         ("secret", json!([text(large)])),
+        ("store_get", json!([text(large)])),
+        ("store_get", json!(["a", text(large)])),
+        ("store_set", json!([text(large), 1])),
+        ("store_set", json!(["a", text(large)])),
+        ("store_set", json!(["a", vec![Value::Null; large / 32]])),
+        ("store_list", json!([text(large)])),
+        ("store_delete", json!([text(large)])),
         ("http", json!([format!("http://a.test/{}", "x".repeat(large))])),
         ("http", json!(["http://a.test/", {"method": "POST", "json": vec![text(10); large / 64]}])),
         ("http", json!(["http://a.test/", {"headers": {"x": text(large)}}])),

@@ -25,7 +25,8 @@ use metier_skill::contract::Example;
 ///   "args": [],
 ///   "files": {"poem.txt": "one two", "picture.png": {"base64": "iVBORw=="}},
 ///   "git": [{"message": "feat: a poem", "files": {"poem.txt": "one"}, "tag": "v1"}],
-///   "given": {"tools": {"add": 3}, "skills": {}, "model": "yes", "config": {}, "secrets": {}, "http": {}},
+///   "given": {"tools": {"add": 3}, "skills": {}, "model": "yes", "config": {}, "secrets": {}, "store": {},
+///     "stores": {"team": {}}, "http": {}},
 ///   "allow": ["write"],
 ///   "needs": ["python3"],
 ///   "expect": {

@@ -13,7 +13,8 @@ use super::terminal::{escape_line, shorten_line};
 /// The options of `metier state`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill, by its name or its qualified name: show the files that it keeps in the project
+    /// The skill, by its name or its qualified name: show the files and values that it keeps in the project; `store:NAME` for what
+    /// skills share
     name: Option<String>,
     /// Remove what the skill keeps in the project; with --all, in every project, or of every skill
     #[arg(long)]
@@ -48,7 +49,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let mut states: Vec<StoredState> = store.states()?.into_iter().filter(is_meant).collect();
     states.sort_by(|one, other| (one.project(), one.skill()).cmp(&(other.project(), other.skill())));
     if let (Some(name), true) = (&args.name, states.is_empty()) {
-        let sentence = format!("the skill {name} keeps nothing in {project}");
+        let sentence = match name.strip_prefix(SHARED) {
+            Some(store) => format!("the store {store} has nothing in {project}"),
+            None => format!("the skill {name} keeps nothing in {project}"),
+        };
         return Err(SkillError::new(ErrorKind::UnknownSkill, sentence)
             .with_help("`metier state` lists what is kept, in all projects"));
     }
@@ -61,7 +65,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
 }
 
+/// Before the name of a store that skills share, as in the permission for it.
+const SHARED: &str = "store:";
+
 fn is_called(state: &StoredState, name: &str) -> bool {
+    if let Some(store) = state.store() {
+        return name.strip_prefix(SHARED) == Some(store);
+    }
     state.skill() == name || state.skill().rsplit(['/', ':']).next() == Some(name)
 }
 
@@ -79,28 +89,34 @@ fn list(states: &[StoredState], session: &Session) -> Result<u8> {
 }
 
 fn line(state: &StoredState) -> String {
-    format!(
-        "{} of {}  {} bytes in {} files and folders, last used {}, in {}",
-        shorten_line(state.skill(), 60),
-        escape_line(if state.folder().is_empty() { "the program" } else { state.folder() }),
-        state.bytes,
-        state.files,
-        state.last_used,
-        escape_line(state.project())
-    )
+    let values = format!("{} bytes in {} values", state.value_bytes, state.values);
+    let what = match state.store() {
+        Some(store) => format!("{SHARED}{}  {values}", shorten_line(store, 60)),
+        None => format!(
+            "{} of {}  {} bytes in {} files and folders, {values}",
+            shorten_line(state.skill(), 60),
+            escape_line(if state.folder().is_empty() { "the program" } else { state.folder() }),
+            state.bytes,
+            state.files,
+        ),
+    };
+    format!("{what}, last used {}, in {}", state.last_used, escape_line(state.project()))
 }
 
 fn show(store: &StateStore, states: &[StoredState], session: &Session) -> Result<u8> {
     let mut rows = Vec::new();
     for state in states {
-        let files = store.files(state)?;
+        let (files, values) = (store.files(state)?, store.values(state)?);
         if session.json() {
-            rows.push(json!({"state": state, "files": files}));
+            rows.push(json!({"state": state, "files": files, "values": values}));
             continue;
         }
         output::print(&line(state))?;
         for file in files {
             output::print(&format!("  {}  {} bytes", escape_line(&file.path), file.bytes))?;
+        }
+        for value in values {
+            output::print(&format!("  value {}  {} bytes", escape_line(&value.key), value.bytes))?;
         }
     }
     if session.json() {
@@ -125,15 +141,15 @@ fn clear(store: &StateStore, states: &[StoredState], args: &Args, session: &Sess
     }
     let is_meant = |state: &StoredState| {
         states.iter().any(|meant| {
-            (meant.skill(), meant.folder(), meant.project())
-                == (state.skill(), state.folder(), state.project())
+            (meant.skill(), meant.folder(), meant.project(), meant.store())
+                == (state.skill(), state.folder(), state.project(), state.store())
         })
     };
     let removed = store.clear(is_meant)?;
     if session.json() {
         output::print_json(&json!({"removed": removed}))?;
     } else {
-        output::print(&format!("removed what {removed} skills kept"))?;
+        output::print(&format!("removed {removed} states"))?;
     }
     Ok(0)
 }

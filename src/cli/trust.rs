@@ -283,8 +283,20 @@ fn question(engine: &Engine, skill: &Skill, state: &TrustState, files: &SkillFil
 
 /// The permissions in words, those first that reach furthest; many of one kind together, so that no number of them hides another.
 fn permission_sentences(mut permissions: Vec<&Permission>) -> Vec<String> {
-    const REACH: [&str; 11] =
-        ["exec", "own-folder", "home-write", "write", "secret", "home", "net", "env", "skill", "tool", "shm"];
+    const REACH: [&str; 12] = [
+        "exec",
+        "own-folder",
+        "home-write",
+        "write",
+        "secret",
+        "home",
+        "net",
+        "env",
+        "skill",
+        "tool",
+        "store",
+        "shm",
+    ];
     const MAX_APART: usize = 5;
     let rank = |permission: &Permission| {
         let name = permission.name();

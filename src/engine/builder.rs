@@ -29,7 +29,7 @@ use metier_core::executor::{RuntimeId, Script, SkillExecutor};
 use metier_core::host::temp_dirs::TempDirLease;
 use metier_core::host::{
     Approver, Authorizer, ConfigProvider, DEFAULT_HTTP_CLIENT, FileProvider, HttpClient, Providers,
-    SamplingProvider, SecretProvider, SkillProvider, ToolProvider, check_memory_reserve,
+    SamplingProvider, SecretProvider, SkillProvider, StoreProvider, ToolProvider, check_memory_reserve,
 };
 use metier_core::host::{HostLookup, RootCertificates, SecretHostOptions};
 use metier_core::policy::{
@@ -350,6 +350,13 @@ impl EngineBuilder {
         self
     }
 
+    /// The store of values of skills, with the permissions `state` and `store:NAME`. Default: the folder of [`Self::state`]. With a store
+    /// and without that folder, the home folder of a process with the permission `state` is not kept.
+    pub fn store(mut self, store: impl StoreProvider + 'static) -> Self {
+        self.providers.store = Some(Arc::new(store));
+        self
+    }
+
     /// Who decides about permissions that a skill requests and nobody granted; without an approver they are refused.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.providers.approver = Some(Arc::new(approver));
@@ -383,7 +390,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Where skills that were granted `state` keep their home folders. Without a store a run with that permission fails.
+    /// Where skills that were granted `state` keep their home folders and values, and skills that were granted `store:NAME` the values
+    /// that they share. Without one and without a [store](Self::store), a process with the permission `state` fails, and no values are
+    /// kept.
     pub fn state(mut self, store: StateStore) -> Self {
         self.state = Some(store);
         self
@@ -469,9 +478,10 @@ impl EngineBuilder {
         let folders = ProjectFolders::open(&self.project, &self.folders)?;
         let paths = folders.paths();
         let resolved = self.configuration.as_ref().map(ResolvedConfiguration::new).map(Arc::new);
+        let providers = with_store(self.providers, self.state.as_ref());
         let providers = match &resolved {
-            Some(resolved) => with_configuration(self.providers, resolved),
-            None => self.providers,
+            Some(resolved) => with_configuration(providers, resolved),
+            None => providers,
         };
         let configured_roots = self.configuration.as_ref().map(|configuration| configuration.roots(&paths));
         let roots = self.roots.or(configured_roots).unwrap_or_else(|| {
@@ -548,6 +558,12 @@ pub(super) fn with_validated_tools(mut providers: Providers) -> Providers {
 fn default_providers() -> Providers {
     let mut providers = Providers::default();
     providers.http = DEFAULT_HTTP_CLIENT.map(|client| client());
+    providers
+}
+
+fn with_store(mut providers: Providers, state: Option<&StateStore>) -> Providers {
+    let own = state.map(|state| Arc::new(state.clone()) as Arc<dyn StoreProvider>);
+    providers.store = providers.store.or(own);
     providers
 }
 

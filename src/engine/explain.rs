@@ -394,8 +394,10 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
     let row = |function: &&HostFunction| {
         let permission = function.access.permission();
         let word = permission.map(|name| name.split(':').next().unwrap_or(name));
-        let by: Vec<Permission> =
-            held.iter().filter(|held| word.is_some_and(|word| held.has_name(word))).cloned().collect();
+        let is_shared =
+            |held: &Permission| matches!(function.access, AccessRule::Store(_)) && held.has_name("store");
+        let is_for_it = |held: &&Permission| word.is_some_and(|word| held.has_name(word)) || is_shared(held);
+        let by: Vec<Permission> = held.iter().filter(is_for_it).cloned().collect();
         // A permission without a scope allows every call.
         let is_whole = by.iter().any(|permission| !permission.is_scoped());
         let refusal = required_access(function.access).filter(|_| !is_whole);
@@ -420,6 +422,7 @@ fn required_access(access: AccessRule) -> Option<Access> {
         AccessRule::Tool(_) => Access::tool("NAME"),
         AccessRule::Skill(_) => Access::skill("NAME"),
         AccessRule::Secret(_) => Access::secret("NAME"),
+        AccessRule::Store(_) => Access::state(),
         AccessRule::Sample => Access::sample(),
         AccessRule::Net(_) => Access::net("HOST"),
     })

@@ -1,4 +1,4 @@
-//! The folders that a process may change besides those of the project: the home of its skill, and the skill's own folder.
+//! The folders that a run may change besides those of the project: the state of its skill, and of a process the skill's own folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,23 +27,28 @@ impl EngineInner {
         ));
     }
 
-    /// What the invocation carries, and for a process what it needs to know of its skill.
+    /// What the invocation carries, where the skill keeps its state, and for a process what it needs to know of its skill.
     pub(super) fn run_extensions(
         &self,
         skill: &Skill,
         (selected, source): (&SelectedScript, &[u8]),
-        invocation: &Invocation,
+        (invocation, requests_store): (&Invocation, bool),
         project: &Path,
     ) -> Extensions {
         let mut extensions = invocation.extensions.clone();
         if let Some(refused) = self.refused_projects(invocation, project) {
             extensions.insert(refused);
         }
-        if selected.runtime != RuntimeId::EXTERNAL {
+        // In the place of what the caller of the skill has.
+        let is_process = selected.runtime == RuntimeId::EXTERNAL;
+        if self.state.is_some() && (is_process || requests_store) {
+            extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
+        } else if extensions.get::<Option<SkillState>>().is_some() {
+            extensions.insert::<Option<SkillState>>(None);
+        }
+        if !is_process {
             return extensions;
         }
-        // In the place of what the caller of the skill has.
-        extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
         extensions.insert::<Option<SkillPackages>>(if invocation.is_command {
             None
         } else {
@@ -87,7 +92,7 @@ impl EngineInner {
         projects.into()
     }
 
-    /// Where the skill keeps its state in this project; `None` where nothing is kept.
+    /// Where the skill keeps its state in this project; `None` where it can keep nothing.
     fn skill_state(&self, skill: &Skill, project: &Path) -> Option<SkillState> {
         let store = self.state.as_ref()?;
         let identity = ProjectIdentity::from_canonical(project).ok()?;

@@ -89,6 +89,16 @@ pub(super) fn narrowed_permissions(skill: &Skill, tool: &ProvidedTool) -> Option
     Some(listed.iter().filter_map(|ask| ask.permission.clone()).collect())
 }
 
+/// Whether a script with these may ask for the values that its skill keeps, or that skills share.
+pub(super) fn requests_store(requested: &RequestedPermissions) -> bool {
+    match requested {
+        RequestedPermissions::All => true,
+        RequestedPermissions::Listed(listed) => {
+            listed.iter().any(|permission| permission.has_name("state") || permission.has_name("store"))
+        }
+    }
+}
+
 /// The names of the skills that these permissions allow to call, themselves or one of their tools.
 pub(super) fn callable_skill_names(permissions: &[Permission]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation};
 use crate::engine::builder::with_validated_tools;
-use crate::engine::requested_permissions::{declared_permissions, with_permissions};
+use crate::engine::requested_permissions::{declared_permissions, requests_store, with_permissions};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
@@ -40,6 +40,7 @@ impl EngineInner {
         let unprotected =
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
         let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
+        let requests_store = requests_store(&asked);
         let permissions = self.run_permissions(skill, (selected, listed), asked, invocation, protected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
@@ -51,7 +52,12 @@ impl EngineInner {
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
             .providers(self.run_providers(invocation))
-            .extensions(self.run_extensions(skill, (selected, &script.source), invocation, &folder.path))
+            .extensions(self.run_extensions(
+                skill,
+                (selected, &script.source),
+                (invocation, requests_store),
+                &folder.path,
+            ))
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {

@@ -8,10 +8,12 @@ use metier::engine::{Engine, Invocation};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
     Async, AsyncConfigProvider, AsyncHttpClient, AsyncSamplingProvider, AsyncSecretProvider,
-    AsyncToolProvider, ClosureTools, ConfigProvider, HttpClient, HttpRequest, HttpResponse, SampleRequest,
-    SampleResponse, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    AsyncStoreProvider, AsyncToolProvider, ClosureTools, ConfigProvider, HttpClient, HttpRequest,
+    HttpResponse, SampleRequest, SampleResponse, SamplingProvider, SecretProvider, SkillContext, Tool,
+    ToolProvider,
 };
 use metier::policy::{CancelToken, StopCause};
+use metier::state::StateStore;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
 
@@ -82,6 +84,35 @@ impl AsyncHttpClient for OnRuntime {
     async fn send(&self, _: &SkillContext, _: HttpRequest) -> Result<HttpResponse> {
         self.later(response()).await
     }
+}
+
+impl AsyncStoreProvider for OnRuntime {
+    async fn get(&self, _: &SkillContext, shared: Option<&str>, key: &str) -> Result<Option<Value>> {
+        self.later(Some(json!([shared, key]))).await
+    }
+    async fn set(&self, _: &SkillContext, _: Option<&str>, _: &str, _: &Value) -> Result<()> {
+        self.later(()).await
+    }
+    async fn keys(&self, _: &SkillContext, _: Option<&str>, prefix: &str) -> Result<Vec<String>> {
+        self.later(vec![format!("{prefix}2"), format!("{prefix}1")]).await
+    }
+    async fn delete(&self, _: &SkillContext, _: Option<&str>, _: &str) -> Result<bool> {
+        self.later(true).await
+    }
+}
+
+#[test]
+fn a_store_may_be_asynchronous_and_replaces_the_folder_for_state() {
+    let script = "return {ctx.store_get('a', 'team'), ctx.store_set('a', 1), ctx.store_list('x'), ctx.store_delete('a')}";
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let project = Project::lua_with_tools("state store:team", script);
+    let engine =
+        project.builder().state(StateStore::new(&state)).store(Async(OnRuntime(runtime.handle().clone())));
+    let outcome = engine.build().unwrap().run(granted(Invocation::new("x"), &["state", "store:team"]));
+    assert_eq!(value(outcome), json!([["team", "a"], null, ["x1", "x2"], true]));
+    assert!(!state.exists());
 }
 
 fn calling(call: &str) -> Project {

@@ -8,7 +8,7 @@ use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
     ClosureTools, ConfigProvider, Fixtures, SampleMessage, SampleRequest, SampleResponse, SampleRole,
-    SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    SamplingProvider, SecretProvider, SkillContext, StoreProvider, Tool, ToolProvider,
 };
 use metier::policy::CancelToken;
 use serde_json::{Map, Value, json};
@@ -299,4 +299,35 @@ fn the_web_needs_a_grant_and_nothing_from_the_embedder() {
     assert_eq!(kind(&run("net", &script, |engine| engine)), ErrorKind::Denied);
     assert_eq!(kind(&run("net:example.com", &script, |engine| engine)), ErrorKind::Denied);
     assert_eq!(kind(&run("", &script, |engine| engine)), ErrorKind::Denied);
+}
+
+/// A program may keep values itself, and no home folders.
+#[test]
+fn a_store_of_the_program_takes_no_folder_for_state() {
+    let fixtures = || Fixtures::new(r#"{"store": {"a": 1}}"#).unwrap().providers();
+    let outcome =
+        run("state", "ctx.store_set('b', 2) return ctx.store_list()", |engine| engine.providers(fixtures()));
+    assert_eq!(value(outcome), json!(["a", "b"]));
+    let outcome = run("state", "return ctx.store_get('a')", |engine| engine);
+    assert_eq!(kind(&outcome), ErrorKind::Unavailable, "{outcome:?}");
+    assert_eq!(sentence(&outcome), "this host does not provide a store to skills");
+    let panics = run("state", "return ctx.store_get('a')", |engine| engine.store(Panicking));
+    assert_eq!(kind(&panics), ErrorKind::Unavailable, "{panics:?}");
+}
+
+struct Panicking;
+
+impl StoreProvider for Panicking {
+    fn get(&self, _: &SkillContext, _: Option<&str>, _: &str) -> Result<Option<Value>> {
+        panic!("a defect of the program")
+    }
+    fn set(&self, _: &SkillContext, _: Option<&str>, _: &str, _: &Value) -> Result<()> {
+        panic!("a defect of the program")
+    }
+    fn keys(&self, _: &SkillContext, _: Option<&str>, _: &str) -> Result<Vec<String>> {
+        panic!("a defect of the program")
+    }
+    fn delete(&self, _: &SkillContext, _: Option<&str>, _: &str) -> Result<bool> {
+        panic!("a defect of the program")
+    }
 }

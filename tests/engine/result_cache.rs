@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metier::engine::{Engine, Invocation};
 use metier::error::Result;
-use metier::host::{ApprovalRequest, Approver, LogLine, SkillContext};
+use metier::host::{ApprovalRequest, Approver, Fixtures, LogLine, SkillContext};
 use metier::policy::Approval;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 use metier::policy::{Limits, OutputPolicy, SandboxMode};
@@ -140,6 +140,19 @@ fn what_a_script_lists_or_misses_is_a_part_of_what_it_read() {
         let outcome = engine.run(run(1));
         assert_eq!(outcome.cached, None, "{script}");
         assert_eq!(value(outcome), value(project.engine().run(run(1))), "{script}");
+    }
+}
+
+#[test]
+fn a_run_that_may_use_a_store_is_not_kept() {
+    for (permission, call) in [("state", "ctx.store_get('a')"), ("store:team", "ctx.store_list(nil, 'team')")]
+    {
+        let script = format!("return {{{call}}}");
+        let project = Project::lua_with_tools(permission, &script)
+            .file(".metier/skills/x/skill.yaml", format!("metadata: {{{CACHEABLE}}}\n"));
+        let fixtures = Fixtures::new(r#"{"store": {"a": 1}, "stores": {"team": {}}}"#).unwrap().providers();
+        let engine = project.builder().providers(fixtures).cache_results(true).build().unwrap();
+        assert!(!is_answered_from_the_cache(&engine, &[permission]), "{permission}");
     }
 }
 

@@ -29,6 +29,10 @@
     F(sample, 4)                                                                                                       \
     F(config, 1)                                                                                                       \
     F(secret, 1)                                                                                                       \
+    F(store_get, 2)                                                                                                    \
+    F(store_set, 3)                                                                                                    \
+    F(store_list, 2)                                                                                                   \
+    F(store_delete, 2)                                                                                                 \
     F(http, 2)
 
 #define PARAMS_1 u64

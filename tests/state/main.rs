@@ -1,4 +1,4 @@
-//! What skills keep from one run to the next: the permission `state`, its bounds, and `metier state`.
+//! What skills keep from one run to the next: the permission `state`, its bounds, values under keys, and `metier state`.
 #![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
 #![allow(missing_docs)]
 
@@ -14,6 +14,7 @@ mod limits;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod own_folder;
+mod values;
 
 use std::path::PathBuf;
 

@@ -1,26 +1,22 @@
 //! The folder with the state of one skill in one project: opened by handles, locked, and replaced as a whole.
 
 use std::ffi::{CStr, CString};
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, Stat, fchmod, flock, fstat, mkdirat,
-    openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, mkdirat, renameat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
-use super::record::{SkillState, StateRecord, StoredFile, StoredState};
+use super::private_dir::{
+    OpenStore, exists, folder_names, is_at, lock_folder, open_existing, open_lock, open_store, remove,
+    try_lock,
+};
+use super::record::{SkillState, StoredFile, StoredState, StoredValue};
 use super::tree::{self, TreeError, open_dir};
+use super::{record_file, values};
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
-use metier_core::host::metier_dirs::{resolve_existing, unsafe_reason};
-use metier_core::host::{DirCleaner, FileId};
 use metier_core::policy::Timestamp;
 
 const CURRENT: &CStr = c"current";
@@ -29,13 +25,9 @@ const PREVIOUS: &CStr = c"previous";
 /// What is being removed.
 const DISCARDED: &CStr = c"discarded";
 const LOCK: &CStr = c"lock";
-const RECORD: &CStr = c"about.json";
 const NEW_RECORD: &CStr = c"about.json.new";
-
-/// How long a run that waits for another one sleeps at a time.
-const LOCK_INTERVAL: Duration = Duration::from_millis(10);
-/// Maximum bytes of a record.
-const MAX_RECORD_BYTES: u64 = 64 << 10;
+/// How the name of a state begins that is being removed. No name of a skill or of a store does.
+const DISCARDED_STATE: &[u8] = b"discarded.";
 
 /// The state of a skill while a run works on a copy of it. Dropped without [`StateLease::keep`], the copy is discarded and the
 /// state stays as it was.
@@ -50,23 +42,10 @@ impl StateLease {
     pub fn acquire(state: &SkillState, check: &dyn Fn() -> Result<()>) -> Result<Self> {
         let failed = |source| SkillError::io("failed to open the state of the skill", source);
         let root = open_store(&state.store, true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        let folder = loop {
-            let project = private_subfolder(&root.dir, &state.project_name).map_err(failed)?;
-            let dir = private_subfolder(&project, &state.skill_name).map_err(failed)?;
-            let lock = open_lock(&dir).map_err(failed)?;
-            while !try_lock(&lock).map_err(failed)? {
-                check().map_err(|error| {
-                    error.with_help("another run of the skill works on its state; wait for it")
-                })?;
-                std::thread::sleep(LOCK_INTERVAL);
-            }
-            // Whoever held the lock may have removed the folder.
-            if is_at(&dir, &project, &state.skill_name) {
-                break StateFolder { dir, _lock: lock };
-            }
-        };
+        let (dir, lock) = lock_folder(&root, state, LOCK, check)?;
+        let folder = StateFolder { dir, _lock: lock };
         folder.recover().map_err(failed)?;
-        folder.write_record(&state.record).map_err(failed)?;
+        record_file::write(&folder.dir, &state.record, NEW_RECORD).map_err(failed)?;
         let home = root.path.join(&state.project_name).join(&state.skill_name).join("home");
         mkdirat(&folder.dir, HOME, Mode::RWXU).map_err(|error| failed(error.into()))?;
         let lease = Self { folder, home };
@@ -165,119 +144,6 @@ impl StateFolder {
             }
         }
     }
-
-    fn write_record(&self, record: &StateRecord) -> io::Result<()> {
-        remove(&self.dir, NEW_RECORD)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.dir, NEW_RECORD, flags, Mode::RUSR | Mode::WUSR)?);
-        file.write_all(&serde_json::to_vec(record)?)?;
-        Ok(renameat(&self.dir, NEW_RECORD, &self.dir, RECORD)?)
-    }
-}
-
-/// The open folder of a store, and its path without links.
-struct OpenStore {
-    dir: OwnedFd,
-    path: PathBuf,
-}
-
-/// Opens the folder of a store, which is created if `creates`; `None` where there is none. `denied` if somebody else could have
-/// written to it.
-fn open_store(store: &Path, creates: bool) -> Result<Option<OpenStore>> {
-    let failed = |source| SkillError::io(format_args!("failed to open {}", store.display()), source);
-    let refused = |reason: &str| {
-        let sentence = format!("the state of skills in {} is not used: {reason}", store.display());
-        Err(SkillError::new(ErrorKind::Denied, sentence).with_help(
-            "use a folder of your own that is outside of any project, and set METIER_DATA_DIR to its path",
-        ))
-    };
-    let path = resolve_existing(store);
-    if let Some(reason) = unsafe_reason(&path) {
-        return refused(&reason);
-    }
-    match store.symlink_metadata() {
-        Ok(found) if !found.is_dir() => return refused("it is not a folder but a link or a file"),
-        Ok(_) => {}
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Err(_) if !creates => return Ok(None),
-        Err(_) => DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?,
-    }
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
-    let dir = open_dir(CWD, &name).map_err(|error| failed(error.into()))?;
-    let about = fstat(&dir).map_err(|error| failed(error.into()))?;
-    if about.st_uid != geteuid().as_raw() {
-        return refused("it belongs to somebody else");
-    }
-    fchmod(&dir, Mode::RWXU).map_err(|error| failed(error.into()))?;
-    Ok(Some(OpenStore { dir, path }))
-}
-
-/// A folder of that name which only its user can read, created if it is missing.
-fn private_subfolder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    let name = CString::new(name)?;
-    match mkdirat(above, name.as_c_str(), Mode::RWXU) {
-        Err(error) if error != Errno::EXIST => return Err(error.into()),
-        _ => {}
-    }
-    let dir = open_dir(above, &name)?;
-    fchmod(&dir, Mode::RWXU)?;
-    Ok(dir)
-}
-
-fn open_lock(dir: &OwnedFd) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(File::from(openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)?))
-}
-
-fn try_lock(lock: &File) -> io::Result<bool> {
-    match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn stat(dir: &OwnedFd, name: &CStr) -> Option<Stat> {
-    statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()
-}
-
-fn exists(dir: &OwnedFd, name: &CStr) -> bool {
-    stat(dir, name).is_some()
-}
-
-/// Whether this open folder is the one of that name.
-fn is_at(dir: &OwnedFd, above: &OwnedFd, name: &str) -> bool {
-    let Ok(name) = CString::new(name) else { return false };
-    let found = stat(above, &name).map(|found| FileId::from_stat(&found));
-    fstat(dir).is_ok_and(|opened| found == Some(FileId::from_stat(&opened)))
-}
-
-/// Removes what has this name, with everything in it; a link is removed and not followed.
-fn remove(above: &OwnedFd, name: &CStr) -> rustix::io::Result<()> {
-    let Some(found) = stat(above, name) else { return Ok(()) };
-    if !FileType::from_raw_mode(found.st_mode).is_dir() {
-        return unlinkat(above, name, AtFlags::empty());
-    }
-    DirCleaner::open_at(above, name)?.remove_entries(usize::MAX)?;
-    unlinkat(above, name, AtFlags::REMOVEDIR)
-}
-
-/// The names of the folders in a folder.
-fn folder_names(dir: &OwnedFd) -> io::Result<Vec<CString>> {
-    const BUFFER_BYTES: usize = 8 << 10;
-    let opened = open_dir(dir, c".")?;
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
-    let mut names = Vec::new();
-    while let Some(entry) = entries.next() {
-        let name = entry?.file_name().to_owned();
-        let is_dir = stat(dir, &name).is_some_and(|found| FileType::from_raw_mode(found.st_mode).is_dir());
-        if is_dir && name.as_c_str() != c"." && name.as_c_str() != c".." {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// Calls this with every state of a store: the folders of its project and of its skill, and the name of the latter.
@@ -285,10 +151,14 @@ fn for_each(store: &Path, mut work: impl FnMut(&OwnedFd, &OwnedFd, &CStr) -> io:
     let failed = |source| SkillError::io("failed to read the state of skills", source);
     let Some(root) = open_store(store, false)? else { return Ok(()) };
     for project in folder_names(&root.dir).map_err(failed)? {
-        let project_dir = open_dir(&root.dir, &project).map_err(|error| failed(error.into()))?;
+        let Some(project_dir) = open_existing(&root.dir, &project).map_err(failed)? else { continue };
         for skill in folder_names(&project_dir).map_err(failed)? {
-            let dir = open_dir(&project_dir, &skill).map_err(|error| failed(error.into()))?;
-            work(&project_dir, &dir, &skill).map_err(failed)?;
+            if is_discarded(&skill) {
+                continue;
+            }
+            if let Some(dir) = open_existing(&project_dir, &skill).map_err(failed)? {
+                work(&project_dir, &dir, &skill).map_err(failed)?;
+            }
         }
         // Only an empty one goes.
         unlinkat(&root.dir, project.as_c_str(), AtFlags::REMOVEDIR).ok();
@@ -310,9 +180,21 @@ pub(super) fn list(store: &Path) -> Result<Vec<StoredState>> {
 pub(super) fn files(store: &Path, state: &StoredState) -> Result<Vec<StoredFile>> {
     let mut found = Vec::new();
     for_each(store, |_, dir, _| {
-        if read_record(dir).is_some_and(|record| record == state.record) && exists(dir, CURRENT) {
+        if record_file::read(dir).is_some_and(|record| record == state.record) && exists(dir, CURRENT) {
             let files = tree::files(&open_dir(dir, CURRENT)?).map_err(into_io)?;
             found.extend(files.into_iter().map(|(path, bytes)| StoredFile { path, bytes }));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The values of the states with this record.
+pub(super) fn values(store: &Path, state: &StoredState) -> Result<Vec<StoredValue>> {
+    let mut found = Vec::new();
+    for_each(store, |_, dir, _| {
+        if record_file::read(dir).is_some_and(|record| record == state.record) {
+            found.extend(values::list(dir)?);
         }
         Ok(())
     })?;
@@ -322,46 +204,81 @@ pub(super) fn files(store: &Path, state: &StoredState) -> Result<Vec<StoredFile>
 /// Removes the states for which this is true; returns how many they were. `unavailable` if a run works on one of them.
 pub(super) fn clear(store: &Path, mut is_meant: impl FnMut(&StoredState) -> bool) -> Result<usize> {
     let (mut count, mut busy) = (0, None);
+    if let Some(root) = open_store(store, false)? {
+        remove_discarded(&root);
+    }
     for_each(store, |project, dir, name| {
         let Some(state) = read_state(dir).filter(|state| is_meant(state)) else { return Ok(()) };
-        let lock = open_lock(dir)?;
-        if !try_lock(&lock)? {
+        let Some((lock, values_lock)) = open_locks(dir)? else { return Ok(()) };
+        if !(try_lock(&lock)? && values::hold(&values_lock)?) {
             busy = Some(state);
             return Ok(());
         }
-        remove(project, name)?;
+        if !is_at(dir, project, name) {
+            return Ok(());
+        }
+        // Whoever waits for a lock begins again in a new folder.
+        let discarded = CString::new([DISCARDED_STATE, name.to_bytes()].concat())?;
+        remove(project, &discarded)?;
+        renameat(project, name, project, &discarded)?;
+        remove_while_opened(project, &discarded)?;
         count += 1;
         Ok(())
     })?;
     match busy {
         None => Ok(count),
         Some(state) => {
-            let sentence =
-                format!("the state of {} is not removed: a run of it works on it", state.record.skill);
+            let sentence = format!("{} is not removed: a run of it works on it", state.record.title());
             Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("wait until the run has ended"))
         }
     }
 }
 
+/// What is locked while a run works on a state, and while a value changes; `None` if somebody has just removed the folder.
+fn open_locks(dir: &OwnedFd) -> io::Result<Option<(File, File)>> {
+    match open_lock(dir, LOCK).and_then(|lock| Ok((lock, open_lock(dir, values::LOCK)?))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        locks => locks.map(Some),
+    }
+}
+
+/// Removes the folder of a state, in which somebody who opened it before may still create a lock.
+fn remove_while_opened(project: &OwnedFd, name: &CStr) -> rustix::io::Result<()> {
+    const MAX_TRIES: usize = 100;
+    let mut tries = (0..MAX_TRIES).map(|_| remove(project, name));
+    tries.find(|removed| *removed != Err(Errno::NOTEMPTY)).unwrap_or(Err(Errno::NOTEMPTY))
+}
+
+/// Removes what somebody left who was killed while it was removed.
+fn remove_discarded(root: &OpenStore) {
+    for project in folder_names(&root.dir).unwrap_or_default() {
+        let Ok(project_dir) = open_dir(&root.dir, &project) else { continue };
+        let names = folder_names(&project_dir).unwrap_or_default();
+        // Another process may do the same.
+        for name in names.iter().filter(|name| is_discarded(name)) {
+            remove(&project_dir, name).ok();
+        }
+    }
+}
+
+fn is_discarded(name: &CStr) -> bool {
+    name.to_bytes().starts_with(DISCARDED_STATE)
+}
+
 fn read_state(dir: &OwnedFd) -> Option<StoredState> {
-    let record = read_record(dir)?;
-    let used = stat(dir, RECORD).and_then(|found| u64::try_from(found.st_mtime).ok()).unwrap_or_default();
+    let record = record_file::read(dir)?;
+    let used = record_file::last_written(dir).max(values::last_changed(dir)).unwrap_or_default();
+    let values = values::measure(dir);
     let size = open_dir(dir, CURRENT).ok().and_then(|current| tree::measure(&current, u64::MAX).ok());
     let size = size.unwrap_or_default();
     Some(StoredState {
         record,
         bytes: size.bytes,
         files: size.entries,
+        values: values.count,
+        value_bytes: values.bytes,
         last_used: Timestamp::from_seconds(used),
     })
-}
-
-fn read_record(dir: &OwnedFd) -> Option<StateRecord> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(dir, RECORD, flags, Mode::empty()).ok()?);
-    let mut text = Vec::new();
-    file.take(MAX_RECORD_BYTES).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 fn into_io(error: TreeError) -> io::Error {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::record::{StoredFile, StoredState};
+use super::record::{StoredFile, StoredState, StoredValue};
 use metier_core::error::{ErrorKind, Result, SkillError};
 
 pub(super) fn list(_store: &Path) -> Result<Vec<StoredState>> {
@@ -10,6 +10,10 @@ pub(super) fn list(_store: &Path) -> Result<Vec<StoredState>> {
 }
 
 pub(super) fn files(_store: &Path, _state: &StoredState) -> Result<Vec<StoredFile>> {
+    Err(SkillError::new(ErrorKind::Unavailable, "no state is kept on this system"))
+}
+
+pub(super) fn values(_store: &Path, _state: &StoredState) -> Result<Vec<StoredValue>> {
     Err(SkillError::new(ErrorKind::Unavailable, "no state is kept on this system"))
 }
 

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::folder;
-use super::record::{SkillState, StateRecord, StoredFile, StoredState};
+use super::record::{SkillState, StateRecord, StoredFile, StoredState, StoredValue};
+use super::{folder, values};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::metier_dirs;
+use metier_core::host::{SkillContext, StoreProvider, metier_dirs};
+use serde_json::Value;
 
-/// The folder in which skills that were granted `state` keep their home folders, one for each skill and project. Only the user can
-/// read it, and no script reaches it but for its own home while it runs.
+/// The folder in which skills that were granted `state` keep their home folders and values, for each skill and project, and in which the
+/// skills of a project keep the values that they share. Only the user can read it, and no script reaches it but for its own home
+/// while it runs.
 #[derive(Clone, Debug)]
 pub struct StateStore {
     folder: PathBuf,
@@ -50,6 +52,11 @@ impl StateStore {
         folder::files(&self.folder, state)
     }
 
+    /// The keys and sizes of the values of a state, by their keys.
+    pub fn values(&self, state: &StoredState) -> Result<Vec<StoredValue>> {
+        folder::values(&self.folder, state)
+    }
+
     /// Removes the states for which this is true; returns how many they were. `unavailable` if a run works on one of them, which
     /// stays.
     pub fn clear(&self, is_meant: impl FnMut(&StoredState) -> bool) -> Result<usize> {
@@ -66,11 +73,7 @@ impl StateStore {
     pub fn of_skill(&self, (skill, folder): (&str, &str), (project, identity): (&str, &str)) -> SkillState {
         let skill = skill.rsplit_once('@').map_or(skill, |(unversioned, _)| unversioned);
         let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
-        let name: String = name
-            .chars()
-            .take(40)
-            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
-            .collect();
+        let name: String = name.chars().map(folder_char).take(MAX_NAME_CHARS).collect();
         SkillState {
             store: self.folder.clone(),
             project_name: short_digest(identity),
@@ -80,9 +83,65 @@ impl StateStore {
                 skill: skill.to_owned(),
                 folder: folder.to_owned(),
                 project: project.to_owned(),
+                store: None,
             },
         }
     }
+}
+
+impl SkillState {
+    /// The store of this name that the skills of the same project share.
+    fn shared(&self, name: &str) -> Self {
+        let shown: String = name.chars().map(folder_char).take(MAX_NAME_CHARS).collect();
+        Self {
+            store: self.store.clone(),
+            project_name: self.project_name.clone(),
+            // No name of a skill's folder holds a dot.
+            skill_name: format!("shared.{shown}-{}", short_digest(name)),
+            record: StateRecord {
+                skill: String::new(),
+                folder: String::new(),
+                project: self.record.project.clone(),
+                store: Some(name.to_owned()),
+            },
+        }
+    }
+}
+
+/// The values of the skill that runs, which its engine has told where they lie.
+impl StoreProvider for StateStore {
+    fn get(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<Option<Value>> {
+        values::get(&place(ctx, shared)?, key)
+    }
+
+    fn set(&self, ctx: &SkillContext, shared: Option<&str>, key: &str, value: &Value) -> Result<()> {
+        values::set(&place(ctx, shared)?, key, value, &|| ctx.cancel().check())
+    }
+
+    fn keys(&self, ctx: &SkillContext, shared: Option<&str>, prefix: &str) -> Result<Vec<String>> {
+        values::keys(&place(ctx, shared)?, prefix)
+    }
+
+    fn delete(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<bool> {
+        values::delete(&place(ctx, shared)?, key, &|| ctx.cancel().check())
+    }
+}
+
+/// Where the values lie that the run asks for.
+fn place(ctx: &SkillContext, shared: Option<&str>) -> Result<SkillState> {
+    let own = ctx.extensions().get::<Option<SkillState>>().and_then(Option::as_ref).ok_or_else(|| {
+        let sentence = format!("this program has no place for the values of the skill {}", ctx.skill());
+        SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help("set `EngineBuilder::state`, and a project whose path is UTF-8")
+    })?;
+    Ok(shared.map_or_else(|| own.clone(), |name| own.shared(name)))
+}
+
+/// Maximum characters of a name in the name of a folder.
+const MAX_NAME_CHARS: usize = 40;
+
+fn folder_char(c: char) -> char {
+    if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
 }
 
 fn short_digest(text: &str) -> String {

@@ -18,6 +18,10 @@ pub fn lease_state(ctx: &SkillContext) -> Result<Option<StateLease>> {
     if !ctx.permissions().allows(&Access::state()) {
         return Ok(None);
     }
+    if ctx.extensions().get::<Option<SkillState>>().is_none() && ctx.providers().store.is_some() {
+        // The program keeps values elsewhere, and no home folders.
+        return Ok(None);
+    }
     let Some(state) = skill_state(ctx) else {
         let sentence = format!("the skill {} keeps state, and this program has no place for it", ctx.skill());
         return Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(

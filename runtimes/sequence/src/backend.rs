@@ -112,6 +112,10 @@ fn record_access(ctx: &SkillContext, access: AccessRule, arguments: &Map<String,
         AccessRule::Secret(at) => {
             permission.secret_name_and_host().is_some_and(|(name, _)| Some(name) == target(at))
         }
+        AccessRule::Store(at) => match target(at) {
+            Some(name) => permission.has_name("store") && permission.scope() == Some(name),
+            None => permission.has_name("state"),
+        },
         AccessRule::Sample => permission.has_name("sample"),
         AccessRule::Net(_) => permission.has_name("net"),
     });

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::context::{
     ApprovalRequest, Approver, ConfigProvider, FileProvider, HttpClient, HttpRequest, HttpResponse,
-    SampleRequest, SampleResponse, SamplingProvider, SecretProvider, SkillContext, Tool, ToolProvider,
+    SampleRequest, SampleResponse, SamplingProvider, SecretProvider, SkillContext, StoreProvider, Tool,
+    ToolProvider,
 };
 use super::files::{ChangeDecision, FileChange};
 use crate::error::Result;
@@ -59,6 +60,42 @@ pub trait AsyncConfigProvider: Send + Sync {
 pub trait AsyncSecretProvider: Send + Sync {
     /// As [`SecretProvider::secret`].
     fn secret(&self, ctx: &SkillContext, name: &str) -> impl Future<Output = Result<Option<String>>> + Send;
+}
+
+/// As [`StoreProvider`], asynchronous.
+pub trait AsyncStoreProvider: Send + Sync {
+    /// As [`StoreProvider::get`].
+    fn get(
+        &self,
+        ctx: &SkillContext,
+        shared: Option<&str>,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<Value>>> + Send;
+
+    /// As [`StoreProvider::set`].
+    fn set(
+        &self,
+        ctx: &SkillContext,
+        shared: Option<&str>,
+        key: &str,
+        value: &Value,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// As [`StoreProvider::keys`].
+    fn keys(
+        &self,
+        ctx: &SkillContext,
+        shared: Option<&str>,
+        prefix: &str,
+    ) -> impl Future<Output = Result<Vec<String>>> + Send;
+
+    /// As [`StoreProvider::delete`].
+    fn delete(
+        &self,
+        ctx: &SkillContext,
+        shared: Option<&str>,
+        key: &str,
+    ) -> impl Future<Output = Result<bool>> + Send;
 }
 
 /// As [`FileProvider`], asynchronous.
@@ -137,6 +174,24 @@ impl<P: AsyncConfigProvider> ConfigProvider for Async<P> {
 impl<P: AsyncSecretProvider> SecretProvider for Async<P> {
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
         ctx.block_on(self.0.secret(ctx, name))?
+    }
+}
+
+impl<P: AsyncStoreProvider> StoreProvider for Async<P> {
+    fn get(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<Option<Value>> {
+        ctx.block_on(self.0.get(ctx, shared, key))?
+    }
+
+    fn set(&self, ctx: &SkillContext, shared: Option<&str>, key: &str, value: &Value) -> Result<()> {
+        ctx.block_on(self.0.set(ctx, shared, key, value))?
+    }
+
+    fn keys(&self, ctx: &SkillContext, shared: Option<&str>, prefix: &str) -> Result<Vec<String>> {
+        ctx.block_on(self.0.keys(ctx, shared, prefix))?
+    }
+
+    fn delete(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<bool> {
+        ctx.block_on(self.0.delete(ctx, shared, key))?
     }
 }
 

@@ -19,7 +19,7 @@ use crate::alloc_counter::is_reserve_released;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::policy::{Access, runs_on_build};
 
-/// Maximum characters in the name of a tool, a skill or a secret.
+/// Maximum characters in the name of a tool, a skill, a secret or a store.
 const MAX_NAME_CHARS: usize = 200;
 
 /// The function that reads the files of the skill, which takes no permission.
@@ -139,6 +139,10 @@ impl HostFunction {
                 let name = self.check_name(text(at))?;
                 (ctx.permissions().secret_access(name), "read the secret", text(at))
             }
+            AccessRule::Store(at) => match args.optional_text(at) {
+                Some(name) => (Access::store(self.check_name(name)?), "use the store", name),
+                None => (Access::state(), "use", "the store of the skill"),
+            },
             AccessRule::Sample => (Access::sample(), "ask", "the model"),
             AccessRule::Net(at) => {
                 // The rest of the URL may contain a secret.

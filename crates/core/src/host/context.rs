@@ -1,7 +1,7 @@
 //! The context of one run: the project's files, the skill's files, permissions, limits and log. Scripts see it as `ctx`.
 //!
 //! Beside it stand the traits of providers, which an embedder implements and which get the context: tools, other skills, a model,
-//! settings, secrets, an HTTP client, an approver. All are small, and may block; [`Async`](crate::host::Async) makes them of
+//! settings, secrets, a store of values, an HTTP client, an approver. All are small, and may block; [`Async`](crate::host::Async) makes them of
 //! asynchronous ones.
 //!
 //! A provider's result counts against the memory of the run once it is complete: only the provider can keep it from becoming too
@@ -317,6 +317,8 @@ pub struct Providers {
     pub config: Option<Arc<dyn ConfigProvider>>,
     /// Secrets, for `ctx.secret`.
     pub secrets: Option<Arc<dyn SecretProvider>>,
+    /// Values that skills keep, for `ctx.store_get` and the like. An engine with a folder for state sets its own here.
+    pub store: Option<Arc<dyn StoreProvider>>,
     /// HTTP requests, for `ctx.http`.
     pub http: Option<Arc<dyn HttpClient>>,
     /// Decides about permissions that nobody granted; without one, they are refused.
@@ -351,6 +353,11 @@ impl Providers {
         Self { secrets: Some(Arc::new(secrets)), ..self }
     }
 
+    /// The same with this store.
+    pub fn store(self, store: impl StoreProvider + 'static) -> Self {
+        Self { store: Some(Arc::new(store)), ..self }
+    }
+
     /// The same with this HTTP client.
     pub fn http(self, client: impl HttpClient + 'static) -> Self {
         Self { http: Some(Arc::new(client)), ..self }
@@ -378,6 +385,7 @@ impl Providers {
             sampling: others.sampling.as_ref().or(self.sampling.as_ref()).cloned(),
             config: others.config.as_ref().or(self.config.as_ref()).cloned(),
             secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
+            store: others.store.as_ref().or(self.store.as_ref()).cloned(),
             http: others.http.as_ref().or(self.http.as_ref()).cloned(),
             approver: others.approver.as_ref().or(self.approver.as_ref()).cloned(),
             files: others.files.as_ref().or(self.files.as_ref()).cloned(),
@@ -488,6 +496,24 @@ pub trait SecretProvider: Send + Sync {
         let _ = (ctx, name);
         SecretOrigin::Provider
     }
+}
+
+/// Keeps values of skills from one run to the next. Permissions, the size of keys and values, and secrets in them were checked.
+///
+/// `shared` is the name of a store that the skills of the project share; `None` is the own store of the skill that runs, which
+/// [`SkillContext::qualified_name`] tells from others.
+pub trait StoreProvider: Send + Sync {
+    /// The value under a key, or `None`.
+    fn get(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<Option<Value>>;
+
+    /// Puts a value under a key, in place of an earlier one.
+    fn set(&self, ctx: &SkillContext, shared: Option<&str>, key: &str, value: &Value) -> Result<()>;
+
+    /// The keys that begin with `prefix`, in any order.
+    fn keys(&self, ctx: &SkillContext, shared: Option<&str>, prefix: &str) -> Result<Vec<String>>;
+
+    /// Removes the value under a key; returns whether there was one.
+    fn delete(&self, ctx: &SkillContext, shared: Option<&str>, key: &str) -> Result<bool>;
 }
 
 /// The view of an editor over the files of the project: what it has not saved is read in place of the disk, and changes are shown

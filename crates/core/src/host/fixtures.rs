@@ -1,7 +1,7 @@
 //! Providers that answer from a JSON object: for examples, tests and dry runs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,12 +9,13 @@ use serde_json::{Map, Value};
 use super::context::SkillContext;
 use super::context::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SampleResponse,
-    SamplingProvider, SecretProvider, SkillProvider, Tool, ToolProvider,
+    SamplingProvider, SecretProvider, SkillProvider, StoreProvider, Tool, ToolProvider,
 };
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Predefined answers of providers. Parts that the object omits are `unavailable` to scripts. `model` is a text, or an object as
-/// [`SampleResponse`] has it in JSON.
+/// [`SampleResponse`] has it in JSON. `store` has the values of the skill's own store, `stores` those of shared ones; scripts change them
+/// for as long as the providers are there.
 ///
 /// ```
 /// # use metier_core as metier;
@@ -29,6 +30,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 ///         "model": "what the model says",
 ///         "config": {"width": 80},
 ///         "secrets": {"TOKEN": "s3cret"},
+///         "store": {"last": 3},
+///         "stores": {"team": {"last": 4}},
 ///         "http": {"https://example.com/": {"status": 200, "headers": {"etag": "1"}, "body": "page"}}
 ///     }"#,
 /// )?;
@@ -45,6 +48,8 @@ pub struct Fixtures {
     model: Option<ModelFixture>,
     config: Option<Map<String, Value>>,
     secrets: Option<BTreeMap<String, String>>,
+    store: Option<StoredValues>,
+    stores: Option<BTreeMap<String, StoredValues>>,
     http: Option<BTreeMap<String, HttpFixture>>,
 }
 
@@ -92,10 +97,20 @@ impl Fixtures {
             sampling: self.model.as_ref().map(|_| own.clone() as Arc<dyn SamplingProvider>),
             config: self.config.as_ref().map(|_| own.clone() as Arc<dyn ConfigProvider>),
             secrets: self.secrets.as_ref().map(|_| own.clone() as Arc<dyn SecretProvider>),
+            store: self.store_provider(),
             http: self.http.as_ref().map(|_| own as Arc<dyn HttpClient>),
             approver: None,
             files: None,
         }
+    }
+
+    fn store_provider(&self) -> Option<Arc<dyn StoreProvider>> {
+        if self.store.is_none() && self.stores.is_none() {
+            return None;
+        }
+        let own = self.store.clone().map(|values| (None, values));
+        let shared = self.stores.iter().flatten().map(|(name, values)| (Some(name.clone()), values.clone()));
+        Some(Arc::new(FixtureStore(Mutex::new(own.into_iter().chain(shared).collect()))))
     }
 }
 
@@ -142,6 +157,41 @@ impl SecretProvider for Fixtures {
 
     fn has(&self, _: &SkillContext, name: &str) -> Option<bool> {
         Some(self.secrets.as_ref().is_some_and(|secrets| secrets.contains_key(name)))
+    }
+}
+
+/// Values by their keys.
+type StoredValues = BTreeMap<String, Value>;
+
+/// The skill's own store, under no name, and the shared ones.
+struct FixtureStore(Mutex<BTreeMap<Option<String>, StoredValues>>);
+
+impl FixtureStore {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<String>, StoredValues>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, shared: Option<&str>, work: impl FnOnce(&mut StoredValues) -> T) -> T {
+        work(self.lock().entry(shared.map(str::to_owned)).or_default())
+    }
+}
+
+impl StoreProvider for FixtureStore {
+    fn get(&self, _: &SkillContext, shared: Option<&str>, key: &str) -> Result<Option<Value>> {
+        Ok(self.with(shared, |values| values.get(key).cloned()))
+    }
+
+    fn set(&self, _: &SkillContext, shared: Option<&str>, key: &str, value: &Value) -> Result<()> {
+        self.with(shared, |values| values.insert(key.to_owned(), value.clone()));
+        Ok(())
+    }
+
+    fn keys(&self, _: &SkillContext, shared: Option<&str>, prefix: &str) -> Result<Vec<String>> {
+        Ok(self.with(shared, |values| values.keys().filter(|key| key.starts_with(prefix)).cloned().collect()))
+    }
+
+    fn delete(&self, _: &SkillContext, shared: Option<&str>, key: &str) -> Result<bool> {
+        Ok(self.with(shared, |values| values.remove(key).is_some()))
     }
 }
 

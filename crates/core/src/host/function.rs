@@ -117,6 +117,8 @@ pub enum AccessRule {
     Skill(usize),
     /// `secret` of the name in this parameter.
     Secret(usize),
+    /// `store` of the name in this parameter, or `state` when it is omitted.
+    Store(usize),
     /// `sample`.
     Sample,
     /// `net` of the host of the URL in this parameter.
@@ -124,7 +126,8 @@ pub enum AccessRule {
 }
 
 impl AccessRule {
-    /// The access that a call needs, its name or host still to be filled in; `None` if no permission is needed.
+    /// The access that a call needs, its name or host still to be filled in; `None` if no permission is needed. Of a store it is that of
+    /// the skill's own.
     pub fn permission(self) -> Option<&'static str> {
         match self {
             Self::Unrestricted => None,
@@ -133,6 +136,7 @@ impl AccessRule {
             Self::Tool(_) => Some("tool:NAME"),
             Self::Skill(_) => Some("skill:NAME"),
             Self::Secret(_) => Some("secret:NAME"),
+            Self::Store(_) => Some("state"),
             Self::Sample => Some("sample"),
             Self::Net(_) => Some("net:HOST"),
         }

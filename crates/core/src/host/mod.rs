@@ -61,7 +61,7 @@ pub mod visibility_lock;
 pub use self::access_listener::{AccessListener, RunListener};
 pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
-    AsyncSecretProvider, AsyncToolProvider,
+    AsyncSecretProvider, AsyncStoreProvider, AsyncToolProvider,
 };
 pub use self::call_access::{CallAccess, CallRecorder};
 #[cfg(unix)]
@@ -100,7 +100,7 @@ pub use context::{
     ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer, ConfigProvider, ConsentReason,
     ContextBuilder, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleMessage,
     SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider, SkillContext,
-    SkillProvider, StopReason, Tool, ToolProvider,
+    SkillProvider, StopReason, StoreProvider, Tool, ToolProvider,
 };
 pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
 pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;

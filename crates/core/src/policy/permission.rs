@@ -58,6 +58,7 @@ enum PermissionKind {
     Shm,
     Wasi,
     State,
+    Store,
     OwnFolder,
     UserPackages,
     Home,
@@ -82,7 +83,7 @@ enum ScopeRule {
 }
 
 /// Kind, name, rule for the scope; in the order of the enum.
-const KINDS: [(PermissionKind, &str, ScopeRule); 17] = [
+const KINDS: [(PermissionKind, &str, ScopeRule); 18] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
     (PermissionKind::Exec, "exec", ScopeRule::OptionalUnsandboxed),
@@ -95,6 +96,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 17] = [
     (PermissionKind::Shm, "shm", ScopeRule::NoScope),
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
     (PermissionKind::State, "state", ScopeRule::NoScope),
+    (PermissionKind::Store, "store", ScopeRule::RequiredName),
     (PermissionKind::OwnFolder, "own-folder", ScopeRule::NoScope),
     (PermissionKind::UserPackages, "user-packages", ScopeRule::NoScope),
     (PermissionKind::Home, "home", ScopeRule::RequiredPath),
@@ -129,7 +131,7 @@ impl Permission {
     /// Runs a process: skills may request it, and nothing requires it, since processes run in a sandbox. `exec:unsandboxed` runs
     /// them without one.
     pub const EXEC: Self = Self { kind: PermissionKind::Exec, scope: None };
-    /// Keeps the home folder of the skill from one run in a project to the next, for external scripts.
+    /// Keeps values from one run in a project to the next, and of external scripts their home folder.
     pub const STATE: Self = Self { kind: PermissionKind::State, scope: None };
     /// Changes the skill's own folder, for external scripts.
     pub const OWN_FOLDER: Self = Self { kind: PermissionKind::OwnFolder, scope: None };
@@ -188,6 +190,11 @@ impl Permission {
         Self::scoped(PermissionKind::Secret, name)
     }
 
+    /// Keeping values in the store of that name, which the skills of the project share.
+    pub fn store(name: &str) -> Result<Self, SkillError> {
+        Self::scoped(PermissionKind::Store, name)
+    }
+
     /// Being given the environment variable of that name, in external scripts; `usage` for a name that no variable has, and for
     /// one that decides what runs, such as `PATH` or `LD_PRELOAD`.
     pub fn env(name: &str) -> Result<Self, SkillError> {
@@ -199,7 +206,7 @@ impl Permission {
     }
 
     /// The word before the colon: `read`, `write`, `exec`, `net`, `tool`, `skill`, `secret`, `env`, `sample`, `shm`, `wasi`,
-    /// `state`, `own-folder`, `user-packages`, `home`, `home-write` or `git`.
+    /// `state`, `store`, `own-folder`, `user-packages`, `home`, `home-write` or `git`.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
@@ -411,7 +418,7 @@ impl Access {
         Self::new(PermissionKind::Shm, "")
     }
 
-    /// Keeping the skill's home folder after the run.
+    /// Keeping the skill's values and its home folder after the run.
     pub fn state() -> Self {
         Self::new(PermissionKind::State, "")
     }
@@ -461,9 +468,9 @@ impl Access {
         Self::new(PermissionKind::Secret, name)
     }
 
-    /// Using the secret of that name in requests to that host, as a permission names it, without reading it.
-    pub fn secret_at_host(name: &str, host: &str) -> Self {
-        Self::new(PermissionKind::Secret, format!("{name}@{host}"))
+    /// Using the store of that name, which the skills of the project share.
+    pub fn store(name: impl Into<String>) -> Self {
+        Self::new(PermissionKind::Store, name)
     }
 
     /// Being given the environment variable of that name.
@@ -680,6 +687,11 @@ mod tests {
                 "secret:KEY",
                 Access::secret("KEY"),
                 [Access::secret("KEY2"), Access::secret("KE"), Access::secret("key")],
+            ),
+            (
+                "store:team",
+                Access::store("team"),
+                [Access::store("teams"), Access::store("Team"), Access::state()],
             ),
         ] {
             assert!(covers(text, &same), "{text}");

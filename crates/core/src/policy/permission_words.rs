@@ -28,7 +28,10 @@ fn meaning(permission: &Permission) -> String {
         ("env", _) => format!("be given the environment variable {scope}"),
         ("sample", _) => "ask the model of this program".into(),
         ("shm", _) => "share memory with other programs by name".into(),
-        ("state", _) => "keep its home folder for later runs in this project".into(),
+        ("state", _) => "keep its values and its home folder for later runs in this project".into(),
+        ("store", _) => {
+            format!("read and change the values of the store {scope}, which skills of this project share")
+        }
         ("own-folder", _) => "change the files of its own folder, its scripts too".into(),
         ("user-packages", _) => "import the Python packages that you installed for all programs".into(),
         ("home", _) => format!("read {scope} in your home folder"),
@@ -65,6 +68,7 @@ mod tests {
             "shm",
             "wasi",
             "state",
+            "store:x",
             "own-folder",
             "user-packages",
             "home:.app",

@@ -12,6 +12,7 @@ mod read;
 mod search;
 mod secret_requests;
 mod settings;
+mod store;
 mod table;
 mod walk_results;
 mod write;

@@ -1,6 +1,6 @@
 //! The table of all host functions.
 
-use super::{asset, callees, http, list, logging, read, search, settings, write};
+use super::{asset, callees, http, list, logging, read, search, settings, store, write};
 use crate::host::function::HostFunction;
 
 /// All host functions, in the order of the documentation.
@@ -27,6 +27,10 @@ const FUNCTIONS: &[&HostFunction] = &[
     &callees::SAMPLE,
     &settings::CONFIG,
     &settings::SECRET,
+    &store::STORE_GET,
+    &store::STORE_SET,
+    &store::STORE_LIST,
+    &store::STORE_DELETE,
     &http::HTTP,
 ];
 
