@@ -34,6 +34,8 @@ pub struct ConfigValues(Map<String, Value>);
 pub struct SecretValues(BTreeMap<String, SecretValue>);
 
 struct SecretValue {
+    /// The variable that it comes from.
+    variable: String,
     value: String,
     /// The hosts that it is for, if it is not read.
     hosts: Vec<String>,
@@ -79,11 +81,14 @@ impl ConfigArgs {
                 let forms = "write NAME or NAME=VARIABLE, or NAME@HOST for requests to that host";
                 return Err(invalid_option("--secret", scope, forms));
             };
-            let value = secret_from_environment(name, variable.unwrap_or(name))?;
-            let secret = secrets
-                .entry(name.to_owned())
-                .or_insert_with(|| SecretValue { value: String::new(), hosts: Vec::new() });
-            secret.value = value;
+            let variable = variable.unwrap_or(name);
+            let value = secret_from_environment(name, variable)?;
+            let new = || SecretValue { variable: variable.to_owned(), value, hosts: Vec::new() };
+            let secret = secrets.entry(name.to_owned()).or_insert_with(new);
+            if secret.variable != variable {
+                let reason = "a secret has one value in a run, and this names another variable for it than an option before";
+                return Err(invalid_option("--secret", scope, reason));
+            }
             secret.hosts.extend(host.map(str::to_owned));
         }
         Ok(SecretValues(secrets))

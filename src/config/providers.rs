@@ -64,12 +64,10 @@ impl SecretProvider for ConfiguredSecrets {
     }
 
     fn hosts(&self, ctx: &SkillContext, name: &str) -> Option<Vec<String>> {
-        let nearer = self.nearer.as_ref().filter(|nearer| nearer.has(ctx, name) != Some(false));
-        match (nearer, settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name))) {
-            (Some(nearer), _) => nearer.hosts(ctx, name),
-            // Whoever names the hosts means the secret, wherever it is read.
-            (None, configured) => Some(configured?.hosts.clone()).filter(|hosts| !hosts.is_empty()),
-        }
+        // Whoever names hosts means the secret, wherever it is read, and also for a skill that is not trusted.
+        let configured = || Some(self.resolved.of_skill(ctx.skill()).secrets.get(name)?.hosts.clone());
+        let nearer = self.nearer.as_ref().and_then(|nearer| nearer.hosts(ctx, name));
+        nearer.or_else(|| configured().filter(|hosts| !hosts.is_empty()))
     }
 
     fn origin(&self, ctx: &SkillContext, name: &str) -> SecretOrigin {

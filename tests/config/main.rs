@@ -12,6 +12,7 @@ mod narrowing;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod scripts;
 mod secrets;
+mod secrets_attacks;
 mod sources;
 
 use cli::{Answer, Project, write};

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Answer;
 use super::cli::Project;
 
-const SECRET: &str = "s3cret-value";
+const SECRET: &str = "s3cret-value-42xyz";
 
 /// The skill `x`, which reads the secret `TOKEN` and returns how long it is and the secret.
 fn project() -> Project {
@@ -46,7 +46,7 @@ fn each_source_gives_the_secret_and_it_is_redacted() {
 
 #[test]
 fn a_secret_with_a_host_is_never_read_whoever_grants_it() {
-    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value'}";
+    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value-42xyz'}";
     let project = with_source("{env = 'TEST_TOKEN', host = 'api.example.com'}")
         .file(".metier/skills/x/scripts/main.lua", script);
     for grants in [GRANTED, ["--allow", "secret:TOKEN@api.example.com"]] {
@@ -61,7 +61,7 @@ fn a_secret_with_a_host_is_never_read_whoever_grants_it() {
 
 #[test]
 fn an_option_with_a_host_grants_its_use_there_and_the_host() {
-    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value'}";
+    let script = "local token = ctx.secret('TOKEN') return {#token, token == 's3cret-value-42xyz'}";
     let project = project().file(".metier/skills/x/scripts/main.lua", script);
     let answer = run(&project, &["--secret", "TOKEN@api.example.com=TEST_TOKEN"]);
     assert_eq!(answer.json()["value"], json!([SECRET.len(), false]), "{answer:?}");
@@ -96,7 +96,7 @@ fn each_source_reaches_a_program_as_a_variable_and_is_redacted() {
         format!("{{command = ['cat', '{}']}}", file.display()),
     ] {
         let project = program_with_source(&source);
-        for (args, expected) in [(&GRANTED[..], "length 12 [secret:TOKEN]\n"), (&[], "length 0 \n")] {
+        for (args, expected) in [(&GRANTED[..], "length 18 [secret:TOKEN]\n"), (&[], "length 0 \n")] {
             let answer = run(&project, args);
             assert_eq!(answer.json()["value"], json!(expected), "{source}: {answer:?}");
             assert!(!format!("{answer:?}").contains(SECRET), "{answer:?}");
@@ -106,7 +106,7 @@ fn each_source_reaches_a_program_as_a_variable_and_is_redacted() {
             assert!(!answer.stderr.contains(SECRET), "{answer:?}");
         }
         let answer = run(&project, &[&GRANTED[..], &["--sandbox", "off"]].concat());
-        assert_eq!(answer.json()["value"], json!("length 12 [secret:TOKEN]\n"), "{source}: {answer:?}");
+        assert_eq!(answer.json()["value"], json!("length 18 [secret:TOKEN]\n"), "{source}: {answer:?}");
     }
 }
 
@@ -125,8 +125,8 @@ fn a_remembered_secret_comes_from_its_source_until_the_skill_changes() {
     let allowed = project.metier(&["allow", "x", "secret:TOKEN"]);
     assert!(allowed.code == 0 && allowed.stdout.contains("secret TOKEN"), "{allowed:?}");
     assert!(project.metier(&["show", "x"]).stdout.contains("secret:TOKEN"));
-    assert_eq!(value(&[]), json!("length 12 [secret:TOKEN]\n"));
-    assert_eq!(value(&["--for-model"]), json!("length 12 [secret:TOKEN]\n"));
+    assert_eq!(value(&[]), json!("length 18 [secret:TOKEN]\n"));
+    assert_eq!(value(&["--for-model"]), json!("length 18 [secret:TOKEN]\n"));
     assert_eq!(value(&["--no-remembered"]), json!("length 0 \n"));
     let script = project.read(".metier/skills/x/scripts/main.py");
     super::write(&project.path(".metier/skills/x/scripts/main.py"), format!("{script}# changed\n"));
@@ -185,7 +185,7 @@ fn a_program_of_the_project_on_path_is_passed_over() {
     // What the program starts is not found in the project either.
     std::fs::write(
         &tool,
-        "#!/bin/sh\ncase \"$PATH\" in */project/*) echo theirs;; *) echo s3cret-value;; esac",
+        "#!/bin/sh\ncase \"$PATH\" in */project/*) echo theirs;; *) echo s3cret-value-42xyz;; esac",
     )
     .unwrap();
     for program in [&tool, &project.path("bin/pass")] {

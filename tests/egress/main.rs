@@ -6,6 +6,7 @@
 #![allow(missing_docs)]
 
 mod attacks;
+mod attacks_on_secrets;
 mod clients;
 mod fixture;
 mod go_client;

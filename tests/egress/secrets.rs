@@ -170,7 +170,7 @@ fn an_answer_that_cannot_be_searched_does_not_arrive() {
     .grant("write")
     .run();
     run.assert_stdout(
-        "502 metier: failed to reach secure.test over TLS: its answer is compressed, so it cannot be searched for the secrets of the run\n",
+        "502 metier: the answer of secure.test is refused: it is compressed, so it cannot be searched for the secrets of the run\n",
     );
     assert!(received.text().contains(TOKEN));
 }

@@ -212,7 +212,7 @@ pub fn https_echo() -> (SocketAddr, Received) {
 }
 
 /// A request with the content of its body; `None` at the end of the connection.
-fn read_request(stream: &mut impl Read) -> Option<String> {
+pub fn read_request(stream: &mut impl Read) -> Option<String> {
     let head = String::from_utf8(read_through(stream, b"\r\n\r\n")?).ok()?;
     let lower = head.to_ascii_lowercase();
     let mut body = Vec::new();

@@ -7,6 +7,7 @@ mod answers;
 mod download;
 mod redirects;
 mod secrets;
+mod secrets_attacks;
 mod secure;
 mod server;
 mod stopping;

@@ -88,7 +88,7 @@ impl ExternalExecutor {
             "{} runs without a sandbox, with all the rights of the user",
             self.script.file.name()
         ));
-        if !ctx.secret_broker().is_empty() {
+        if !ctx.run_secrets().is_empty() {
             ctx.warn("placeholders of secrets stay what they are: the host program does not serve the network of such a run");
         }
         let (launch, gaps) = (Launch::Unsandboxed(Box::new(command)), ProtectionGaps::default());

@@ -353,7 +353,7 @@ impl ScriptCommand {
         egress: Option<&mut EgressRules>,
         temp_dir: &RunTempDir,
     ) -> Result<Option<PathBuf>> {
-        let hosts = ctx.secret_broker().host_names();
+        let hosts = ctx.run_secrets().host_names();
         let Some(egress) = egress.filter(|_| self.services.secret_hosts().opens_tls && !hosts.is_empty())
         else {
             return Ok(None);
@@ -369,15 +369,15 @@ impl ScriptCommand {
     /// The rules for its network, if it does not reach all hosts or none.
     fn egress_rules(&self, ctx: &SkillContext) -> Result<Option<Box<EgressRules>>> {
         let rules = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
-        if rules.is_none() && !ctx.secret_broker().is_empty() && ctx.permissions().allows(&Access::network())
-        {
+        ctx.enter_secrets();
+        if rules.is_none() && !ctx.run_secrets().is_empty() && ctx.permissions().allows(&Access::network()) {
             ctx.warn(format!(
                 "{} has the whole network, where placeholders of secrets stay what they are: grant net:HOST instead of net",
                 self.file.name()
             ));
         }
-        let (broker, roots) = (ctx.secret_broker(), &self.services.secret_hosts().roots);
-        let rules = rules.map(|rules| rules.with_secrets(broker.clone(), roots.clone()));
+        let (secrets, roots) = (ctx.run_secrets(), &self.services.secret_hosts().roots);
+        let rules = rules.map(|rules| rules.with_secrets(secrets, roots.clone()));
         Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
             Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),
             None => Box::new(rules),

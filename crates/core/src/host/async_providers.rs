@@ -60,6 +60,12 @@ pub trait AsyncConfigProvider: Send + Sync {
 pub trait AsyncSecretProvider: Send + Sync {
     /// As [`SecretProvider::secret`].
     fn secret(&self, ctx: &SkillContext, name: &str) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// As [`SecretProvider::hosts`].
+    fn hosts(&self, ctx: &SkillContext, name: &str) -> Option<Vec<String>> {
+        let _ = (ctx, name);
+        None
+    }
 }
 
 /// As [`StoreProvider`], asynchronous.
@@ -174,6 +180,10 @@ impl<P: AsyncConfigProvider> ConfigProvider for Async<P> {
 impl<P: AsyncSecretProvider> SecretProvider for Async<P> {
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
         ctx.block_on(self.0.secret(ctx, name))?
+    }
+
+    fn hosts(&self, ctx: &SkillContext, name: &str) -> Option<Vec<String>> {
+        self.0.hosts(ctx, name)
     }
 }
 

@@ -33,6 +33,7 @@ mod tool;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -133,8 +134,10 @@ struct ContextInner {
     steps: Mutex<Vec<StepReport>>,
     /// What it reads, if that is recorded.
     reads: OnceLock<Arc<ReadRecord>>,
-    /// The secrets that it uses and does not read.
+    /// The secrets that it and those that it calls use and do not read, in the run that nobody called.
     broker: OnceLock<Arc<SecretBroker>>,
+    /// Whether all that it may use are entered there.
+    has_entered_secrets: AtomicBool,
 }
 
 /// Where the steps of a plan are recorded, and the project whose they are.
@@ -193,6 +196,11 @@ impl SkillContext {
     /// The services that the host offers besides files.
     pub fn providers(&self) -> &Providers {
         &self.inner.providers
+    }
+
+    /// Whether the secrets of the run are to be entered now; true once.
+    pub(super) fn begins_to_enter_secrets(&self) -> bool {
+        !self.inner.has_entered_secrets.swap(true, Ordering::Relaxed)
     }
 
     /// Where the secrets are kept that the run uses and does not read.

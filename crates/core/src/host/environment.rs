@@ -230,7 +230,7 @@ impl SkillContext {
     }
 
     /// The names of the secrets that the run may read, or use at a host.
-    fn permitted_secret_names(&self) -> Vec<String> {
+    pub(crate) fn permitted_secret_names(&self) -> Vec<String> {
         let permissions = self.permissions().effective();
         let names = permissions.iter().filter_map(Permission::secret_name_and_host);
         let mut names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();

@@ -91,7 +91,10 @@ pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;
 pub use self::run_thread::{RunThreadGuard, works_for_run};
-pub use self::secret_broker::{HostSecrets, SecretBroker, StreamReplacement};
+pub use self::secret_broker::{
+    HostSecrets, RunSecrets, SecretBroker, StreamConcealment, StreamReplacement, is_dropped_header,
+    unsearchable_answer,
+};
 pub use self::secret_origin::SecretOrigin;
 pub use address_space::AddressSpaceReservation;
 pub use args::Args;

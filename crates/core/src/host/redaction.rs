@@ -21,7 +21,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value;
 
 pub use self::encoded::EncodedSecrets;
-pub(super) use self::forms::base64_parts;
 pub use self::redacted::Redacted;
 use self::search::SecretSearch;
 use self::secret::Secret;

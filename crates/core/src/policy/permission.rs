@@ -42,6 +42,8 @@ pub struct Access {
     target: String,
     /// Of a host.
     port: Option<AccessPort>,
+    /// Of a secret that is used there and not read.
+    secret_host: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -283,7 +285,7 @@ impl Permission {
                     *name == plain_skill_name(&need.target)
                 }
                 (_, Some(scope)) if self.kind == PermissionKind::Secret => {
-                    secret_scope::covers(scope, &need.target)
+                    secret_scope::covers(scope, &need.target, need.secret_host.as_deref())
                 }
                 (_, Some(name)) if self.kind == PermissionKind::Tool => {
                     *name == need.target || plain_tool_name(name) == plain_tool_name(&need.target)
@@ -319,7 +321,9 @@ impl Permission {
                 (ScopeRule::OptionalHost, Some(_)) => {
                     self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
                 }
-                (ScopeRule::RequiredSecret, Some(scope)) => secret_scope::covers(scope, &need.target),
+                (ScopeRule::RequiredSecret, Some(scope)) => {
+                    secret_scope::covers(scope, &need.target, need.secret_host.as_deref())
+                }
                 (_, Some(name)) => *name == need.target,
                 (
                     ScopeRule::RequiredName
@@ -349,9 +353,12 @@ impl Permission {
 
     /// The access that this permission names, no narrower one.
     pub fn as_access(&self) -> Access {
-        match self.host_scope() {
-            Some(HostScope { host, port }) => {
-                Access { port: port.map(AccessPort::Named), ..Access::new(self.kind, host) }
+        if let Some(HostScope { host, port }) = self.host_scope() {
+            return Access { port: port.map(AccessPort::Named), ..Access::new(self.kind, host) };
+        }
+        match self.secret_name_and_host() {
+            Some((name, host)) => {
+                Access { secret_host: host.map(str::to_owned), ..Access::new(self.kind, name) }
             }
             None => Access::new(self.kind, self.scope.clone().unwrap_or_default()),
         }
@@ -390,7 +397,7 @@ impl Access {
     }
 
     fn new(kind: PermissionKind, target: impl Into<String>) -> Self {
-        Self { kind, target: target.into(), port: None }
+        Self { kind, target: target.into(), port: None, secret_host: None }
     }
 
     /// Reading `path`, relative to the project, `/`-separated, without `.` or `..`.
@@ -525,8 +532,16 @@ impl Access {
                 | ScopeRule::OptionalUnsandboxed
         ) || self.is_protected(protection);
         let port = self.port.and_then(AccessPort::in_permission);
-        let scope = (named && !self.target.is_empty()).then(|| host_scope::host_scope(&self.target, port));
+        let scope = (named && !self.target.is_empty()).then(|| self.scope_text(port));
         Permission { kind: self.kind, scope }
+    }
+
+    /// The scope of the permission for this port, if it is about a host.
+    fn scope_text(&self, port: Option<u16>) -> String {
+        match &self.secret_host {
+            Some(host) => format!("{}@{host}", self.target),
+            None => host_scope::host_scope(&self.target, port),
+        }
     }
 
     fn with_target(&self, target: &str) -> Self {
@@ -573,11 +588,7 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
         let port = self.port.and_then(AccessPort::in_permission);
-        if self.target.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ":{}", host_scope::host_scope(&self.target, port))
-        }
+        if self.target.is_empty() { Ok(()) } else { write!(f, ":{}", self.scope_text(port)) }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -13,7 +12,7 @@ use super::http_guard::HttpGuard;
 use super::network_log::NetworkLog;
 use super::refusal::Refusal;
 use super::tls_hello::TlsHello;
-use metier_core::host::SecretBroker;
+use metier_core::host::RunSecrets;
 
 /// How long the first bytes of a connection, or those of a later request, may take.
 pub(super) const INSPECTION_TIME: Duration = Duration::from_secs(10);
@@ -58,7 +57,7 @@ pub(super) struct Connection {
     to_client: Flow,
     inspected_until: Option<Instant>,
     /// The secrets of the run, of which placeholders may be sent here.
-    broker: Option<Arc<SecretBroker>>,
+    secrets: Option<RunSecrets>,
     _permit: ConnectionPermit,
 }
 
@@ -66,7 +65,7 @@ impl Connection {
     pub(super) fn new(
         client: TcpStream,
         (host, port): (String, u16),
-        broker: Option<Arc<SecretBroker>>,
+        secrets: Option<RunSecrets>,
         permit: ConnectionPermit,
     ) -> Self {
         let is_address = host.parse::<std::net::IpAddr>().is_ok();
@@ -86,7 +85,7 @@ impl Connection {
             to_server: Flow::default(),
             to_client: Flow::default(),
             inspected_until,
-            broker,
+            secrets,
             _permit: permit,
         }
     }
@@ -151,7 +150,8 @@ impl Connection {
             match read(&self.client, buffer)? {
                 Some(0) => self.to_server.has_ended = true,
                 Some(count) => {
-                    for name in self.broker.iter().flat_map(|broker| broker.placeholders_in(&buffer[..count]))
+                    for name in
+                        self.secrets.iter().flat_map(|secrets| secrets.placeholders_in(&buffer[..count]))
                     {
                         log.misplace(&name, &self.host);
                     }

@@ -310,7 +310,9 @@ impl Forwarder {
         self.log.count_connection();
         stream.set_nodelay(true).ok();
         let connection = AcceptedConnection { stream, host, port, permit };
-        let has_secret = self.rules.broker.has_secret_for(&connection.host, secure_port(port));
+        let secrets = self.rules.secrets.as_ref();
+        let has_secret =
+            secrets.is_some_and(|secrets| secrets.has_secret_for(&connection.host, secure_port(port)));
         if !has_secret || port == secure_port(80) && self.rules.authority.is_none() {
             return self.forward(connection, has_secret);
         }
@@ -328,8 +330,8 @@ impl Forwarder {
         if has_secret {
             self.log.pass_unopened(&host);
         }
-        let broker = Some(self.rules.broker.clone()).filter(|broker| !broker.is_empty());
-        let mut connection = Connection::new(stream, (host, port), broker, permit);
+        let secrets = self.rules.secrets.clone().filter(|secrets| !secrets.is_empty());
+        let mut connection = Connection::new(stream, (host, port), secrets, permit);
         let id = self.next_id;
         self.next_id += 1;
         if connection.begins_at_once() {

@@ -13,6 +13,7 @@ mod forwarder;
 mod http_guard;
 mod name_table;
 mod network_log;
+mod open_sockets;
 mod refusal;
 mod request_reader;
 mod rules;

@@ -55,6 +55,11 @@ impl NetworkLog {
         self.refuse(host, Some(port), refusal.reason(), None);
     }
 
+    /// An answer of a granted host that the script did not get.
+    pub(super) fn refuse_answer(&self, host: &str, port: u16, reason: &str) {
+        self.refuse(host, Some(port), reason.to_owned(), None);
+    }
+
     /// A connection to a granted host that could not be made.
     pub(super) fn fail(&self, host: &str, port: u16, error: &std::io::Error) {
         self.refuse(host, Some(port), format!("the host program failed to reach it: {error}"), None);

@@ -16,8 +16,36 @@ const BUFFER_BYTES: usize = 16 << 10;
 pub(super) struct RequestReader<'s> {
     stream: &'s dyn ClientStream,
     log: &'s NetworkLog,
-    /// What was read and belongs to what comes next.
-    held: Vec<u8>,
+    held: HeldBytes,
+}
+
+/// What was read and belongs to what comes next.
+#[derive(Default)]
+struct HeldBytes {
+    bytes: Vec<u8>,
+    /// Where those begin that were not taken yet.
+    start: usize,
+}
+
+impl HeldBytes {
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        // What was taken is removed when there is as much of it as of the rest, so that no byte is moved often.
+        if self.start >= self.bytes.len() - self.start {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn take(&mut self, count: usize) -> &[u8] {
+        let start = self.start;
+        self.start += count;
+        &self.bytes[start..self.start]
+    }
 }
 
 /// Why there is no request.
@@ -44,19 +72,19 @@ enum BodyState {
 
 impl<'s> RequestReader<'s> {
     pub(super) fn new(stream: &'s dyn ClientStream, log: &'s NetworkLog) -> Self {
-        Self { stream, log, held: Vec::new() }
+        Self { stream, log, held: HeldBytes::default() }
     }
 
     /// The lines of the next request, with the empty one; `None` if the connection ends before it begins. The time for them begins with
     /// their first byte.
     pub(super) fn read_head(&mut self) -> Result<Option<Vec<u8>>, HeadError> {
-        let mut until = (!self.held.is_empty()).then(|| Instant::now() + INSPECTION_TIME);
+        let mut until = (!self.held.as_slice().is_empty()).then(|| Instant::now() + INSPECTION_TIME);
         loop {
             if let Some(head) = self.take_through(b"\r\n\r\n") {
                 self.stream.set_read_timeout(None).map_err(HeadError::Broken)?;
                 return if head.len() > MAX_HEAD_BYTES { Err(too_long()) } else { Ok(Some(head)) };
             }
-            if self.held.len() >= MAX_HEAD_BYTES {
+            if self.held.as_slice().len() >= MAX_HEAD_BYTES {
                 return Err(too_long());
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -65,7 +93,7 @@ impl<'s> RequestReader<'s> {
             }
             self.stream.set_read_timeout(left).map_err(HeadError::Broken)?;
             match self.read_more() {
-                Ok(0) if self.held.is_empty() => return Ok(None),
+                Ok(0) if self.held.as_slice().is_empty() => return Ok(None),
                 Ok(0) => return Err(HeadError::Broken(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => until = until.or_else(|| Some(Instant::now() + INSPECTION_TIME)),
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -95,9 +123,8 @@ impl<'s> RequestReader<'s> {
 
     /// Takes what is held through this end.
     fn take_through(&mut self, end: &[u8]) -> Option<Vec<u8>> {
-        let at = self.held.windows(end.len()).position(|part| part == end)?;
-        let rest = self.held.split_off(at + end.len());
-        Some(std::mem::replace(&mut self.held, rest))
+        let at = memchr::memmem::find(self.held.as_slice(), end)?;
+        Some(self.held.take(at + end.len()).to_vec())
     }
 
     /// One line without its end, of at most so many bytes with it.
@@ -110,7 +137,7 @@ impl<'s> RequestReader<'s> {
                 line.truncate(line.len() - 2);
                 return Ok(line);
             }
-            if self.held.len() >= max {
+            if self.held.as_slice().len() >= max {
                 return Err(invalid(Refusal::Http("a line is too long")));
             }
             if self.read_more()? == 0 {
@@ -121,13 +148,12 @@ impl<'s> RequestReader<'s> {
 
     /// Bytes of a body of which so many are left.
     fn read_counted(&mut self, buffer: &mut [u8], left: u64) -> io::Result<usize> {
-        if self.held.is_empty() && self.read_more()? == 0 {
+        if self.held.as_slice().is_empty() && self.read_more()? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let count = self.held.len().min(buffer.len()).min(left);
-        buffer[..count].copy_from_slice(&self.held[..count]);
-        self.held.drain(..count);
+        let count = self.held.as_slice().len().min(buffer.len()).min(left);
+        buffer[..count].copy_from_slice(self.held.take(count));
         Ok(count)
     }
 }
@@ -136,6 +162,19 @@ impl BodyReader<'_, '_> {
     /// Whether all of it was read.
     pub(super) fn has_ended(&self) -> bool {
         self.state == BodyState::Ended
+    }
+
+    /// Reads the lines after a body in chunks, which are not passed on.
+    fn read_trailers(&mut self) -> io::Result<()> {
+        let mut left = MAX_HEAD_BYTES;
+        loop {
+            let line = self.reader.read_line(left)?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            check_trailer(&line).map_err(invalid)?;
+            left = left.saturating_sub(line.len() + 2);
+        }
     }
 }
 
@@ -173,21 +212,6 @@ impl Read for BodyReader<'_, '_> {
                     return Ok(count);
                 }
             }
-        }
-    }
-}
-
-impl BodyReader<'_, '_> {
-    /// Reads the lines after a body in chunks, which are not passed on.
-    fn read_trailers(&mut self) -> io::Result<()> {
-        let mut left = MAX_HEAD_BYTES;
-        loop {
-            let line = self.reader.read_line(left)?;
-            if line.is_empty() {
-                return Ok(());
-            }
-            check_trailer(&line).map_err(invalid)?;
-            left = left.saturating_sub(line.len() + 2);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{HostLookup, RootCertificates, RunAuthority, SecretBroker, non_public_kind};
+use metier_core::host::{HostLookup, RootCertificates, RunAuthority, RunSecrets, non_public_kind};
 use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
 use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
@@ -18,7 +18,7 @@ pub(crate) struct EgressRules {
     /// Hosts of the user's own configuration, whose addresses are not judged.
     configured: Vec<String>,
     /// The secrets that are put into requests to some of the hosts.
-    pub(super) broker: Arc<SecretBroker>,
+    pub(super) secrets: Option<RunSecrets>,
     /// The authorities that certify those hosts.
     pub(super) roots: RootCertificates,
     /// By which their connections over TLS are opened, if they are.
@@ -37,7 +37,7 @@ impl EgressRules {
             granted,
             lookup: lookup.clone(),
             configured: Vec::new(),
-            broker: Arc::default(),
+            secrets: None,
             roots: RootCertificates::default(),
             authority: None,
         };
@@ -63,8 +63,8 @@ impl EgressRules {
     }
 
     /// The same with secrets that are put into requests, to hosts which these authorities certify.
-    pub(crate) fn with_secrets(self, broker: Arc<SecretBroker>, roots: RootCertificates) -> Self {
-        Self { broker, roots, ..self }
+    pub(crate) fn with_secrets(self, secrets: RunSecrets, roots: RootCertificates) -> Self {
+        Self { secrets: Some(secrets), roots, ..self }
     }
 
     /// The same with an authority by which connections over TLS to hosts of secrets are opened.

@@ -19,11 +19,12 @@ use super::connection::{INSPECTION_TIME, reset};
 use super::connection_permit::ConnectionPermit;
 use super::http_guard::{Framing, RequestHead, bracketed};
 use super::network_log::NetworkLog;
+use super::open_sockets::{OpenSocket, OpenSockets};
 use super::refusal::Refusal;
 use super::request_reader::{BodyReader, HeadError, RequestReader};
 use super::rules::EgressRules;
 use super::upstream::{ConnectError, Connector};
-use metier_core::host::{HostSecrets, SecureHost, StreamReplacement};
+use metier_core::host::{HostSecrets, SecureHost, StreamReplacement, is_dropped_header, unsearchable_answer};
 
 /// The maximum number of such connections of one script at a time.
 const MAX_PROXIES: usize = 64;
@@ -34,18 +35,15 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Headers of a request that are about its connection, or that ask for an answer that cannot be searched.
-const DROPPED_OF_REQUEST: [&str; 14] = [
-    "accept-encoding",
+/// Headers of a request that are about its connection.
+const DROPPED_OF_REQUEST: [&str; 11] = [
     "connection",
     "content-length",
     "expect",
     "host",
-    "if-range",
     "keep-alive",
     "proxy-authorization",
     "proxy-connection",
-    "range",
     "te",
     "trailer",
     "transfer-encoding",
@@ -69,7 +67,7 @@ pub(super) struct SecretProxies {
     rules: EgressRules,
     log: Arc<NetworkLog>,
     connector: Connector,
-    sockets: Arc<OpenSockets>,
+    sockets: OpenSockets,
     running: Arc<AtomicUsize>,
 }
 
@@ -79,6 +77,23 @@ pub(super) struct AcceptedConnection {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) permit: ConnectionPermit,
+}
+
+/// Counts a thread until it is dropped.
+struct CountedProxy(Arc<AtomicUsize>);
+
+impl CountedProxy {
+    /// `None` if there are as many as there may be.
+    fn new(running: &Arc<AtomicUsize>) -> Option<Self> {
+        let counted = Self(running.clone());
+        (running.fetch_add(1, Ordering::Relaxed) < MAX_PROXIES).then_some(counted)
+    }
+}
+
+impl Drop for CountedProxy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The port at which a connection of a script to this one is carried on over TLS.
@@ -92,7 +107,7 @@ impl SecretProxies {
             rules: rules.clone(),
             log: log.clone(),
             connector,
-            sockets: Arc::default(),
+            sockets: OpenSockets::default(),
             running: Arc::default(),
         }
     }
@@ -104,56 +119,42 @@ impl SecretProxies {
         pass_on: impl FnOnce(AcceptedConnection) + Send + 'static,
     ) {
         let AcceptedConnection { stream, host, port, permit } = connection;
-        if self.running.fetch_add(1, Ordering::Relaxed) >= MAX_PROXIES {
-            self.running.fetch_sub(1, Ordering::Relaxed);
+        let Some(counted) = CountedProxy::new(&self.running) else {
             self.log.refuse_content(&host, port, &Refusal::TooMany);
-            reset(&stream);
-            return;
-        }
-        let (running, sockets, log) = (self.running.clone(), self.sockets.clone(), self.log.clone());
-        let (rules, connector, name) = (self.rules.clone(), self.connector.clone(), host.clone());
+            return reset(&stream);
+        };
+        let (sockets, log, rules) = (self.sockets.clone(), self.log.clone(), self.rules.clone());
+        let (connector, name) = (self.connector.clone(), host.clone());
         let serve = move || {
-            let key = sockets.add(&stream);
-            let begun = stream.set_nonblocking(false).and_then(|()| begins_tls(&stream));
-            let begins_tls = *begun.as_ref().unwrap_or(&false);
-            let proxy = SecretProxy {
-                host: &host,
-                port,
-                is_opened: begins_tls,
-                rules: &rules,
-                log: &log,
-                connector: &connector,
-                sockets: &sockets,
+            let _counted = counted;
+            let socket = sockets.add(stream);
+            let stream = socket.stream();
+            let begun = stream.set_nonblocking(false).and_then(|()| begins_tls(stream));
+            let refuse = |refusal: Refusal| {
+                log.refuse_content(&host, port, &refusal);
+                reset(stream);
             };
             match begun {
                 Ok(true) if rules.authority.is_none() => {
-                    sockets.remove(key);
-                    if stream.set_nonblocking(true).is_ok() {
+                    if stream.set_nonblocking(true).is_ok()
+                        && let Some(stream) = socket.into_stream()
+                    {
                         pass_on(AcceptedConnection { stream, host, port, permit });
                     }
-                    running.fetch_sub(1, Ordering::Relaxed);
-                    return;
                 }
-                Ok(true) => proxy.open(stream),
-                Ok(false) if port == secure_port(80) => {
-                    log.refuse_content(&host, port, &Refusal::NotTls);
-                    reset(&stream);
-                }
-                Ok(false) => {
-                    if proxy.serve(&stream).is_err() {
-                        reset(&stream);
+                Ok(false) if port == secure_port(80) => refuse(Refusal::NotTls),
+                Err(_) => refuse(Refusal::Slow),
+                Ok(is_opened) => {
+                    let (rules, log, connector, sockets) = (&rules, &log, &connector, &sockets);
+                    let proxy = SecretProxy { host: &host, port, is_opened, rules, log, connector, sockets };
+                    let ended = if is_opened { proxy.open(stream) } else { proxy.serve(&**stream) };
+                    if ended.is_err() {
+                        reset(stream);
                     }
                 }
-                Err(_) => {
-                    log.refuse_content(&host, port, &Refusal::Slow);
-                    reset(&stream);
-                }
             }
-            sockets.remove(key);
-            running.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(error) = thread::Builder::new().name("metier-proxy".into()).spawn(serve) {
-            self.running.fetch_sub(1, Ordering::Relaxed);
             self.log.fail(&name, port, &error);
         }
     }
@@ -174,53 +175,6 @@ fn begins_tls(stream: &TcpStream) -> io::Result<bool> {
     Ok(count == 1 && first[0] == TLS_HANDSHAKE)
 }
 
-/// The sockets of all connections of a script, so that the threads that wait for them end with its run.
-#[derive(Default)]
-struct OpenSockets(Mutex<SocketTable>);
-
-#[derive(Default)]
-struct SocketTable {
-    sockets: Vec<(u64, TcpStream)>,
-    next: u64,
-    is_over: bool,
-}
-
-impl OpenSockets {
-    fn add(&self, stream: &TcpStream) -> u64 {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.next += 1;
-        let key = table.next;
-        if table.is_over {
-            stream.shutdown(Shutdown::Both).ok();
-        } else if let Ok(stream) = stream.try_clone() {
-            table.sockets.push((key, stream));
-        }
-        key
-    }
-
-    fn remove(&self, key: u64) {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.sockets.retain(|(known, _)| *known != key);
-    }
-
-    /// Keeps this socket in place of the one that the key is of.
-    fn replace(&self, key: &Mutex<Option<u64>>, stream: Option<&TcpStream>) {
-        let added = stream.map(|stream| self.add(stream));
-        let mut key = key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(old) = std::mem::replace(&mut *key, added) {
-            self.remove(old);
-        }
-    }
-
-    fn shut_down(&self) {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.is_over = true;
-        for (_, stream) in table.sockets.drain(..) {
-            stream.shutdown(Shutdown::Both).ok();
-        }
-    }
-}
-
 /// One connection of the script.
 struct SecretProxy<'a> {
     host: &'a str,
@@ -231,41 +185,38 @@ struct SecretProxy<'a> {
     rules: &'a EgressRules,
     log: &'a Arc<NetworkLog>,
     connector: &'a Connector,
-    sockets: &'a Arc<OpenSockets>,
+    sockets: &'a OpenSockets,
 }
 
 impl SecretProxy<'_> {
     /// Serves a connection over TLS, for which the host program stands for the host.
-    fn open(&self, stream: TcpStream) {
-        let Some(authority) = &self.rules.authority else { return };
-        let socket = stream.try_clone();
-        let opened =
-            stream.set_read_timeout(Some(INSPECTION_TIME)).and_then(|()| authority.accept(self.host, stream));
-        let ended = match opened {
+    fn open(&self, stream: &Arc<TcpStream>) -> io::Result<()> {
+        let Some(authority) = &self.rules.authority else { return Ok(()) };
+        stream.set_read_timeout(Some(INSPECTION_TIME))?;
+        let opened = authority.accept(self.host, stream.clone());
+        match opened {
             Ok(opened) => {
                 self.log.open(self.host);
                 self.serve(&RefCell::new(opened))
             }
             Err(error) => {
                 self.log.fail(self.host, self.port, &error);
-                Err(error)
+                // Otherwise the script was told why, as TLS tells it, and must have the time to read it.
+                let is_meant = error.kind() != io::ErrorKind::PermissionDenied;
+                if is_meant { stream.shutdown(Shutdown::Write) } else { Err(error) }
             }
-        };
-        if let (Err(_), Ok(socket)) = (ended, socket) {
-            reset(&socket);
         }
     }
 
     /// Serves one request after the other. An error ends the connection in the middle of something.
     fn serve(&self, stream: &dyn ClientStream) -> io::Result<()> {
-        let upstream_key = Arc::default();
-        let upstream = self.upstream(&upstream_key);
-        let ended = self.serve_requests(stream, &upstream);
-        self.sockets.replace(&upstream_key, None);
-        ended
+        let connected = Arc::default();
+        let upstream = self.upstream(&connected);
+        let upstream = upstream.inspect_err(|error| self.log.fail(self.host, self.port, error))?;
+        self.serve_requests(stream, &upstream)
     }
 
-    fn serve_requests(&self, stream: &dyn ClientStream, upstream: &io::Result<SecureHost>) -> io::Result<()> {
+    fn serve_requests(&self, stream: &dyn ClientStream, upstream: &SecureHost) -> io::Result<()> {
         let mut reader = RequestReader::new(stream, self.log);
         loop {
             let head = match reader.read_head() {
@@ -276,10 +227,6 @@ impl SecretProxy<'_> {
             };
             let request = RequestHead::parse(&head, &bracketed(self.host), self.port);
             let request = request.map_err(|refusal| self.refuse(&refusal))?;
-            let upstream = match upstream {
-                Ok(upstream) => upstream,
-                Err(error) => return self.answer_failure(stream, error),
-            };
             if !self.serve_request(stream, &mut reader, &request, upstream)? {
                 return stream.end();
             }
@@ -294,8 +241,11 @@ impl SecretProxy<'_> {
         request: &RequestHead<'_>,
         upstream: &SecureHost,
     ) -> io::Result<bool> {
-        let secrets = self.rules.broker.for_host(self.host, secure_port(self.port));
-        let outgoing = self.outgoing(request, &secrets)?;
+        let Some(secrets) = &self.rules.secrets else { return Ok(false) };
+        let secrets = secrets.for_host(self.host, secure_port(self.port));
+        let outgoing = self
+            .outgoing(request, &secrets)
+            .map_err(|_| self.refuse(&Refusal::Http("its lines are none that can be sent")))?;
         if request.expects {
             self.write(stream, b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
@@ -311,20 +261,24 @@ impl SecretProxy<'_> {
             }
         };
         let is_read = body.is_read();
-        if is_compressed(&answer) && request.method != b"HEAD" {
-            let reason = "its answer is compressed, so it cannot be searched for the secrets of the run";
-            self.answer_failure(stream, &io::Error::other(reason))?;
+        let headers = answer.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        if let Some(reason) =
+            unsearchable_answer(answer.status().as_u16(), headers).filter(|_| request.method != b"HEAD")
+        {
+            let reason = format!("the answer of {} is refused: it {reason}", self.host);
+            self.log.refuse_answer(self.host, self.port, &reason);
+            self.answer_error(stream, &reason)?;
             return Ok(false);
         }
         let goes_on = is_read && request.is_1_1 && !ends_connection(request);
         self.write_answer(stream, answer, &secrets, (request, goes_on))
     }
 
-    /// The host, to which a connection is made when the first request comes.
-    fn upstream(&self, key: &Arc<Mutex<Option<u64>>>) -> io::Result<SecureHost> {
-        let key = key.clone();
+    /// The host, to which a connection is made when the first request comes. The socket of the last one is kept here.
+    fn upstream(&self, connected: &Arc<Mutex<Option<OpenSocket>>>) -> io::Result<SecureHost> {
         let (rules, connector, log) = (self.rules.clone(), self.connector.clone(), self.log.clone());
         let (host, port, sockets) = (self.host.to_owned(), secure_port(self.port), self.sockets.clone());
+        let connected = connected.clone();
         SecureHost::new(&self.rules.roots, move || {
             let stream = connector.connect(&rules, &host, port).map_err(|error| match error {
                 ConnectError::Failed(error) => error,
@@ -335,7 +289,9 @@ impl SecretProxy<'_> {
             })?;
             stream.set_nonblocking(false)?;
             stream.set_nodelay(true)?;
-            sockets.replace(&key, Some(&stream));
+            let socket = sockets.add(stream);
+            let stream = socket.stream().clone();
+            *connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
             Ok(stream)
         })
     }
@@ -356,7 +312,7 @@ impl SecretProxy<'_> {
         *outgoing.method_mut() = Method::from_bytes(request.method).map_err(|error| invalid(error.into()))?;
         for (name, value) in &request.fields {
             let name = HeaderName::from_bytes(name).map_err(|error| invalid(error.into()))?;
-            if DROPPED_OF_REQUEST.contains(&name.as_str()) {
+            if DROPPED_OF_REQUEST.contains(&name.as_str()) || is_dropped_header(name.as_str(), value) {
                 continue;
             }
             let mut value = value.to_vec();
@@ -374,6 +330,10 @@ impl SecretProxy<'_> {
             Framing::Length(length) => drop(headers.insert(header::CONTENT_LENGTH, length.into())),
             Framing::NoBody if takes_body => drop(headers.insert(header::CONTENT_LENGTH, 0_u64.into())),
             Framing::NoBody => {}
+        }
+        if request.framing != Framing::NoBody {
+            // A host that does not read the body must not take it for the next request.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(outgoing)
     }
@@ -430,7 +390,10 @@ impl SecretProxy<'_> {
 
     /// Appends the headers of an answer as the script gets them.
     fn write_headers(&self, headers: &HeaderMap, secrets: &HostSecrets, head: &mut Vec<u8>) {
-        for (name, value) in headers.iter().filter(|(name, _)| !DROPPED_OF_ANSWER.contains(&name.as_str())) {
+        let is_passed = |name: &HeaderName| {
+            !DROPPED_OF_ANSWER.contains(&name.as_str()) && !secrets.finds_value(name.as_str().as_bytes())
+        };
+        for (name, value) in headers.iter().filter(|(name, _)| is_passed(name)) {
             let mut value = value.as_bytes().to_vec();
             secrets.hide(&mut value);
             if *name == header::LOCATION && !self.is_opened {
@@ -479,7 +442,12 @@ impl SecretProxy<'_> {
     /// Tells the script that its host gave no answer, and ends the connection.
     fn answer_failure(&self, stream: &dyn ClientStream, error: &io::Error) -> io::Result<()> {
         self.log.fail(self.host, self.port, error);
-        let text = format!("metier: failed to reach {} over TLS: {error}\n", self.host);
+        self.answer_error(stream, &format!("failed to reach {} over TLS: {error}", self.host))
+    }
+
+    /// Answers in place of the host, and ends the connection.
+    fn answer_error(&self, stream: &dyn ClientStream, reason: &str) -> io::Result<()> {
+        let text = format!("metier: {reason}\n");
         let head = format!(
             "HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             text.len()
@@ -498,12 +466,6 @@ impl SecretProxy<'_> {
             self.log.misplace(&name, self.host);
         }
     }
-}
-
-/// Whether an answer is in a coding in which nothing can be searched.
-fn is_compressed<T>(answer: &Response<T>) -> bool {
-    let codings = answer.headers().get_all(header::CONTENT_ENCODING).iter();
-    codings.into_iter().any(|coding| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
 /// Whether the script ends the connection after this request.

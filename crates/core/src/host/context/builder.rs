@@ -1,6 +1,7 @@
 //! Builds a [`SkillContext`].
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::change_decisions::ChangeDecisions;
@@ -162,6 +163,7 @@ impl ContextBuilder {
             steps: Mutex::default(),
             reads: OnceLock::new(),
             broker: OnceLock::new(),
+            has_entered_secrets: AtomicBool::new(false),
         });
         SkillContext {
             inner,

@@ -254,7 +254,7 @@ pub(in crate::host) fn read_secret(ctx: &SkillContext, name: &str) -> Result<Opt
     if value.trim().is_empty() {
         return Ok(Some(value));
     }
-    match ctx.secret_broker().placeholder(name, &value, &hosts) {
+    match ctx.secret_broker().placeholder(ctx.run_id(), (name, &value), &hosts) {
         Ok(placeholder) => {
             ctx.learn_secret(name, &placeholder);
             Ok(Some(placeholder))
@@ -275,16 +275,16 @@ pub(in crate::host) fn read_value(ctx: &SkillContext, name: &str) -> Result<Opti
             let asked = name.to_owned();
             call_provider(ctx, provider, "secrets", move |provider, ctx| {
                 let secret = provider.secret(ctx, &asked)?;
-                Ok(secret.map(|secret| {
-                    let origin = is_reported.then(|| provider.origin(ctx, &asked));
-                    (secret, origin, provider.hosts(ctx, &asked))
-                }))
+                let origin = secret.is_some() && is_reported;
+                let origin = origin.then(|| provider.origin(ctx, &asked));
+                Ok((secret, origin, provider.hosts(ctx, &asked)))
             })?
         }
-        None if is_declared() => None,
+        None if is_declared() => (None, None, None),
         None => return Err(unavailable("secrets")),
     };
-    if let Some((value, origin, hosts)) = provided {
+    let (value, origin, hosts) = provided;
+    if let Some(value) = value {
         ctx.learn_secret(name, &value);
         origin.map_or(Ok(()), |origin| ctx.report_secret(name, &origin))?;
         return Ok(Some((value, hosts)));
@@ -293,7 +293,7 @@ pub(in crate::host) fn read_value(ctx: &SkillContext, name: &str) -> Result<Opti
     if declared.is_some() {
         ctx.report_secret(name, &SecretOrigin::DeclaredVariable)?;
     }
-    Ok(declared.map(|value| (value, None)))
+    Ok(declared.map(|value| (value, hosts)))
 }
 
 /// How a setting is set.

@@ -141,10 +141,15 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let Some(client) = &ctx.providers().http else {
         return Err(missing_client_error(&host));
     };
+    ctx.enter_secrets();
+    if !ctx.secret_broker().is_empty() {
+        // The request with the secrets, and as it was.
+        reservation.add(2 * request.body.as_ref().map_or(0, Vec::len) as u64)?;
+    }
     let request = ctx.fill_secrets_for(&**client, request)?;
     let base = base.or_else(|| request.base_url.clone());
-    let response = call_provider(ctx, client, "the web", move |client, ctx| client.send(ctx, request))?;
-    let response = ctx.hide_secrets(response)?;
+    let response = call_provider(ctx, client, "the web", move |client, ctx| client.send(ctx, request));
+    let response = ctx.hide_secrets(&host, response)?;
     // A client of the embedder may follow redirects by its own rules.
     if let Some(base) = &base {
         require_below(&response.url, base, "failed to use the response")?;

@@ -3,21 +3,55 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::config_values::read_secret;
+use super::provider_call::call_provider;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::http::{url_host_and_port, url_origin};
+use crate::host::http::{is_encrypted, url_host_and_port, url_origin};
 use crate::host::log::LogLevel;
-use crate::host::secret_broker::{HostSecrets, SecretBroker};
-use crate::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
-
-/// Headers that are not sent to a host that is sent secrets: its whole answer comes as it is, so that it can be searched for them.
-const DROPPED_HEADERS: [&str; 3] = ["accept-encoding", "if-range", "range"];
+use crate::host::secret_broker::{
+    HostSecrets, RunSecrets, SecretBroker, is_dropped_header, unsearchable_answer,
+};
+use crate::host::{HttpClient, HttpRequest, HttpResponse, SecretProvider, SkillContext};
 
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl SkillContext {
-    /// The secrets that the run uses in requests and does not read.
+    /// The secrets that the run and those that called it use in requests and do not read.
     pub fn secret_broker(&self) -> &Arc<SecretBroker> {
-        self.broker_cell().get_or_init(Arc::default)
+        match self.caller() {
+            Some(caller) => caller.secret_broker(),
+            None => self.broker_cell().get_or_init(Arc::default),
+        }
+    }
+
+    /// The secrets of the run.
+    pub fn run_secrets(&self) -> RunSecrets {
+        RunSecrets::new(self.secret_broker().clone(), self.run_id())
+    }
+
+    /// What a host may see at this port of the secrets of the run.
+    pub fn secrets_for(&self, host: &str, port: u16) -> Arc<HostSecrets> {
+        self.secret_broker().for_host(self.run_id(), host, port)
+    }
+
+    /// Lets answers be searched for all secrets that the run may use, whether or not the script has asked for their placeholders.
+    pub fn enter_secrets(&self) {
+        if !self.begins_to_enter_secrets() {
+            return;
+        }
+        for name in self.permitted_secret_names() {
+            let is_bound = || {
+                let (provider, asked) = (self.providers().secrets.as_ref()?, name.clone());
+                call_provider(self, provider, "secrets", move |provider, ctx| {
+                    Ok(SecretProvider::hosts(provider, ctx, &asked))
+                })
+                .ok()?
+            };
+            if !self.permissions().secret_hosts(&name).is_empty() || is_bound().is_some() {
+                // Who wants it and does not get it is told so by `ctx.secret`.
+                read_secret(self, &name).ok();
+            }
+        }
     }
 }
 
@@ -31,18 +65,15 @@ impl SkillContext {
             return Ok(request);
         }
         let (host, port) = url_host_and_port(&request.url)?;
-        let secrets = self.secret_broker().for_host(&host, port);
+        let secrets = self.secrets_for(&host, port);
         self.warn_of_misplaced(&host, &secrets, &request)?;
         if !secrets.has_secrets() {
             return Ok(request);
         }
-        request
-            .headers
-            .retain(|(name, _)| !DROPPED_HEADERS.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)));
-        let whole = request.url.clone();
-        // The host ends before the path begins, and no placeholder has a slash before it.
+        request.headers.retain(|(name, value)| !is_dropped_header(name, value.as_bytes()));
+        let written = request.url.clone();
         request.url = replaced(request.url, |bytes| secrets.fill(bytes));
-        let mut has_filled = request.url != whole;
+        let mut has_filled = request.url != written;
         for (name, value) in &mut request.headers {
             let mut bytes = std::mem::take(value).into_bytes();
             has_filled |= secrets.fill_header(name, &mut bytes);
@@ -56,7 +87,7 @@ impl SkillContext {
                 format!("the request to {host} has the placeholder of a secret in the name of its host");
             return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
         }
-        if has_filled && request.url.starts_with("http:") && !is_this_machine(&host) {
+        if has_filled && !is_encrypted(&request.url)? && !is_this_machine(&host) {
             let sentence = format!("failed to reach {host}: the request has a secret and is not encrypted");
             return Err(
                 SkillError::new(ErrorKind::Denied, sentence).with_help(format!("write https://{host}"))
@@ -82,25 +113,33 @@ impl SkillContext {
         Ok(HttpRequest { base_url: Some(origin), ..filled })
     }
 
-    /// The response with placeholders in place of the values of secrets. One that cannot be searched for them is refused.
-    pub(in crate::host) fn hide_secrets(&self, mut response: HttpResponse) -> Result<HttpResponse> {
+    /// What came of a request to this host, with placeholders in place of the values of secrets. A response that cannot be searched for them
+    /// is refused.
+    pub(in crate::host) fn hide_secrets(
+        &self,
+        host: &str,
+        response: Result<HttpResponse>,
+    ) -> Result<HttpResponse> {
         if self.secret_broker().is_empty() {
-            return Ok(response);
+            return response;
         }
+        let hidden = |secrets: &HostSecrets, text: String| replaced(text, |bytes| secrets.hide(bytes));
+        let mut response = response.map_err(|error| {
+            let secrets = self.secrets_for(host, 0);
+            error.map_texts(|text| hidden(&secrets, text.to_owned()))
+        })?;
         let (host, port) = url_host_and_port(&response.url)?;
-        let secrets = self.secret_broker().for_host(&host, port);
-        let is_encoded = |(name, value): &(String, String)| {
-            name.eq_ignore_ascii_case("content-encoding") && !value.trim().eq_ignore_ascii_case("identity")
-        };
-        if secrets.has_secrets() && !response.body.is_empty() && response.headers.iter().any(is_encoded) {
-            let sentence = format!(
-                "failed to use the answer of {host}: it is compressed, so it cannot be searched for the secrets of the run"
-            );
+        let secrets = self.secrets_for(&host, port);
+        let headers = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        if let Some(reason) = unsearchable_answer(response.status, headers).filter(|_| secrets.has_secrets())
+        {
+            let sentence = format!("failed to use the answer of {host}: it {reason}");
             return Err(SkillError::new(ErrorKind::Io, sentence));
         }
-        response.url = replaced(response.url, |bytes| secrets.hide(bytes));
+        response.url = hidden(&secrets, response.url);
+        response.headers.retain(|(name, _)| !secrets.finds_value(name.as_bytes()));
         for (_, value) in &mut response.headers {
-            *value = replaced(std::mem::take(value), |bytes| secrets.hide(bytes));
+            *value = hidden(&secrets, std::mem::take(value));
         }
         secrets.hide(&mut response.body);
         Ok(response)

@@ -29,7 +29,7 @@ impl SecureHost {
     /// Fails: nothing here speaks TLS.
     pub fn new(
         _: &RootCertificates,
-        _: impl Fn() -> io::Result<TcpStream> + Send + Sync + 'static,
+        _: impl Fn() -> io::Result<Arc<TcpStream>> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Err(unsupported())
     }
@@ -60,7 +60,7 @@ impl RunAuthority {
     }
 
     /// Is never called.
-    pub fn accept(&self, _: &str, _: TcpStream) -> io::Result<OpenedConnection> {
+    pub fn accept(&self, _: &str, _: Arc<TcpStream>) -> io::Result<OpenedConnection> {
         match self.0 {}
     }
 }

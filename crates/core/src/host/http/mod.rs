@@ -20,4 +20,4 @@ pub use self::client::{OpenedConnection, RunAuthority, SecureHost};
 pub use self::download::download;
 pub use self::secret_host_options::{RootCertificates, SecretHostOptions};
 pub(super) use headers::validate_headers;
-pub(super) use url::{require_below, url_host, url_host_and_port, url_origin};
+pub(super) use url::{is_encrypted, require_below, url_host, url_host_and_port, url_origin};

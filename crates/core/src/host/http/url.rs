@@ -26,6 +26,11 @@ pub(in crate::host) fn url_host_and_port(url: &str) -> Result<(String, u16)> {
     Ok((host, port))
 }
 
+/// Whether what is sent to a URL is encrypted.
+pub(in crate::host) fn is_encrypted(url: &str) -> Result<bool> {
+    Ok(WebUrl::parse(url)?.is_encrypted())
+}
+
 /// The scheme, the host and the port of a URL, as a URL.
 pub(in crate::host) fn url_origin(url: &str) -> Result<String> {
     let WebUrl { uri, .. } = WebUrl::parse(url)?;

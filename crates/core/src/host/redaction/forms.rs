@@ -73,7 +73,7 @@ pub(super) fn base64_forms(value: &str) -> Vec<String> {
 
 /// What base64 makes of a text at each of the three places that it may have there, without the characters that depend on what stands
 /// beside it.
-pub fn base64_parts(text: &str) -> [String; 3] {
+fn base64_parts(text: &str) -> [String; 3] {
     [0, 1, 2].map(|before: usize| {
         let padded = [&vec![0; before], text.as_bytes()].concat();
         let written = STANDARD_NO_PAD.encode(&padded);

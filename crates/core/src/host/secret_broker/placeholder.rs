@@ -2,21 +2,22 @@
 
 use crate::secret_family::known_prefix;
 
-/// The fewest bits of chance in a placeholder: no other text is one.
-const MIN_BITS: f64 = 40.0;
+/// The fewest random bits of a placeholder: no other text is one, and nobody guesses the secret by asking for answers.
+const MIN_BITS: f64 = 64.0;
 
 /// The longest secret that goes into a request.
-const MAX_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 4 << 10;
 
 const DIGITS: &[u8] = b"0123456789";
 const HEX: &[u8] = b"0123456789abcdef";
+const CAPITAL_HEX: &[u8] = b"0123456789ABCDEF";
 const SMALL: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const CAPITAL: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const ALL: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A text of the same form as the value: its length, its known prefix and its punctuation, and letters and digits by chance of the
-/// smallest alphabet that the value fits. The error says why there is none, as the end of a sentence.
-pub(super) fn generate(value: &str) -> Result<String, String> {
+/// A text of the same form as the value, and the length of the beginning that both have: its length, its known prefix and its punctuation,
+/// and random letters and digits of the smallest alphabet that the value fits. The error says why there is none, as the end of a sentence.
+pub(super) fn generate(value: &str) -> Result<(String, usize), String> {
     if value.len() > MAX_BYTES {
         return Err(format!("has more than {MAX_BYTES} bytes"));
     }
@@ -24,30 +25,35 @@ pub(super) fn generate(value: &str) -> Result<String, String> {
         return Err("has white space or characters beyond ASCII, which no request can have everywhere".into());
     }
     let (prefix, rest) = value.split_at(known_prefix(value).map_or(0, str::len));
-    let random = randomize(rest).map(|rest| format!("{prefix}{rest}")).or_else(|| randomize(value));
+    let with_prefix = randomize(rest)?.map(|rest| (format!("{prefix}{rest}"), prefix.len()));
+    let random = match with_prefix {
+        Some(random) => Some(random),
+        None => randomize(value)?.map(|whole| (whole, 0)),
+    };
     random.ok_or_else(|| "is too short to be told from other texts".into())
 }
 
-/// The text with other letters and digits; `None` if it has too few of them.
-fn randomize(text: &str) -> Option<String> {
+/// The text with other letters and digits; `None` if it has too few of them, and an error if the system has no random numbers.
+fn randomize(text: &str) -> Result<Option<String>, String> {
     let fits = |alphabet: &&[u8]| {
         text.bytes().filter(u8::is_ascii_alphanumeric).all(|byte| alphabet.contains(&byte))
     };
-    let alphabet = [DIGITS, HEX, SMALL, CAPITAL].into_iter().find(fits).unwrap_or(ALL);
+    let alphabet = [DIGITS, HEX, CAPITAL_HEX, SMALL, CAPITAL].into_iter().find(fits).unwrap_or(ALL);
     let count = text.bytes().filter(u8::is_ascii_alphanumeric).count();
-    let bits = f64::from(u32::try_from(alphabet.len()).ok()?).log2();
-    if f64::from(u32::try_from(count).ok()?) * bits < MIN_BITS {
-        return None;
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    if number(count) * number(alphabet.len()).log2() < MIN_BITS {
+        return Ok(None);
     }
-    let mut chance = RandomBytes::default();
+    let mut random = RandomBytes::default();
     let letters = text.bytes().map(|byte| {
-        let letter = if byte.is_ascii_alphanumeric() { chance.pick(alphabet)? } else { byte };
+        let letter = if byte.is_ascii_alphanumeric() { random.pick(alphabet)? } else { byte };
         Some(char::from(letter))
     });
-    letters.collect()
+    let letters = letters.collect::<Option<String>>();
+    letters.map(Some).ok_or_else(|| "has no placeholder, since the system has no random numbers".into())
 }
 
-/// Bytes of the system's source of chance.
+/// Random bytes of the system.
 #[derive(Default)]
 struct RandomBytes {
     bytes: [u8; 32],
@@ -55,7 +61,7 @@ struct RandomBytes {
 }
 
 impl RandomBytes {
-    /// One of these letters, each as likely as the others; `None` if the system has no source of chance.
+    /// One of these letters, each as likely as the others; `None` if the system has no random numbers.
     fn pick(&mut self, alphabet: &[u8]) -> Option<u8> {
         let whole = 256 / alphabet.len() * alphabet.len();
         loop {
@@ -77,18 +83,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_has_the_form_of_its_secret_and_none_of_its_letters() {
+    fn a_placeholder_has_the_form_of_its_secret() {
         for (value, prefix, alphabet) in [
             ("ghp_0123456789abcdefABCDEF0123456789abcd", "ghp_", ALL),
             ("0123456789abcdef0123456789abcdef", "", HEX),
             ("AKIAIOSFODNN7EXAMPLE", "AKIA", CAPITAL),
             ("correct-horse/battery+staple==", "", SMALL),
-            ("4111111111111111", "", DIGITS),
+            ("41111111111111111111", "", DIGITS),
+            ("0123456789ABCDEF0123456789ABCDEF", "", CAPITAL_HEX),
         ] {
-            let placeholder = generate(value).unwrap();
+            let (placeholder, prefix_length) = generate(value).unwrap();
+            assert_eq!(prefix_length, prefix.len(), "{value}");
             assert_eq!(placeholder.len(), value.len(), "{value}");
             assert!(placeholder != value && placeholder.starts_with(prefix), "{value} {placeholder}");
-            assert_ne!(placeholder, generate(value).unwrap(), "new each time");
+            assert_ne!(placeholder, generate(value).unwrap().0, "new each time");
             for (own, other) in value[prefix.len()..].bytes().zip(placeholder[prefix.len()..].bytes()) {
                 let fits = if own.is_ascii_alphanumeric() { alphabet.contains(&other) } else { own == other };
                 assert!(fits, "{value} {placeholder}");
@@ -98,9 +106,15 @@ mod tests {
 
     #[test]
     fn what_could_be_mistaken_or_not_be_sent_has_none() {
-        for value in
-            ["", "hunter2", "12345678", "a b c d e f g h i j k", "schlüsselschlüssel", "a\nb-long-enough-1"]
-        {
+        for value in [
+            "",
+            "hunter2",
+            "1234567890123456789",
+            "Ab3Ab3Ab3A",
+            "a b c d e f g h i j k",
+            "schlüsselschlüssel",
+            "a\nb-long-enough-1",
+        ] {
             assert!(generate(value).is_err(), "{value:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! Texts that are replaced by others of the same length, in bytes that are there or that come piece by piece.
+//! Placeholders that are replaced by secrets of the same length, in bytes that are there or that come piece by piece.
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// Texts, and what takes the place of each.
 #[derive(Clone, Default)]
@@ -21,26 +21,24 @@ pub struct StreamReplacement {
 }
 
 impl Replacement {
-    /// Of two texts that begin at the same place the longer one counts. Texts of different lengths are left out.
+    /// Of two texts that begin at the same place the longer one counts. The texts of a pair are of the same length.
     pub(super) fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let (mut from, mut to) = (Vec::<Vec<u8>>::new(), Vec::new());
         for (text, other) in pairs {
-            if !text.is_empty()
-                && text.len() == other.len()
-                && !from.iter().any(|known| known == text.as_bytes())
-            {
+            debug_assert_eq!(text.len(), other.len());
+            if !text.is_empty() && !from.iter().any(|known| known == text.as_bytes()) {
                 from.push(text.into_bytes());
                 to.push(other.into_bytes());
             }
         }
-        let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&from);
+        // The other kinds take many times the memory for long texts.
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::NoncontiguousNFA))
+            .build(&from);
         // It fails only for more texts than a number can count.
         let rules = search.ok().filter(|_| !from.is_empty()).map(|search| Rules { search, from, to });
         Self(rules.map(Arc::new))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
     }
 
     /// Replaces in place; returns whether anything was there.

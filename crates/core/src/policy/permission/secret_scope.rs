@@ -25,9 +25,11 @@ pub fn normalize_secret_host(host: &str) -> Result<String, &'static str> {
     Ok(host_scope(&host.host.to_ascii_lowercase(), host.port))
 }
 
-/// Whether a permission with the first scope permits what the second one names: who may read a secret may use it anywhere.
-pub(super) fn covers(scope: &str, need: &str) -> bool {
-    scope == need || matches!(split(need), (name, Some(_)) if name == scope)
+/// Whether a permission with this scope permits the use of a secret at a host, or without a host the reading of it: who may read a secret
+/// may use it anywhere.
+pub(super) fn covers(scope: &str, name: &str, host: Option<&str>) -> bool {
+    let (own_name, own_host) = split(scope);
+    own_name == name && (own_host.is_none() || own_host == host)
 }
 
 #[cfg(test)]
@@ -53,16 +55,19 @@ mod tests {
 
     #[test]
     fn reading_a_secret_includes_its_use_and_the_use_includes_no_reading() {
-        for (scope, need, is_covered) in [
-            ("KEY", "KEY", true),
-            ("KEY", "KEY@a.example", true),
-            ("KEY@a.example", "KEY@a.example", true),
-            ("KEY@a.example", "KEY", false),
-            ("KEY@a.example", "KEY@b.example", false),
-            ("KEY@a.example", "KEY@a.example:8443", false),
-            ("KEY", "KEY2@a.example", false),
+        for (scope, name, host, is_covered) in [
+            ("KEY", "KEY", None, true),
+            ("KEY", "KEY", Some("a.example"), true),
+            ("KEY@a.example", "KEY", Some("a.example"), true),
+            ("KEY@a.example", "KEY", None, false),
+            ("KEY@a.example", "KEY", Some("b.example"), false),
+            ("KEY@a.example", "KEY", Some("a.example:8443"), false),
+            // A name that looks like a use is none.
+            ("KEY@a.example", "KEY@a.example", None, false),
+            ("KEY", "KEY@a.example", None, false),
+            ("KEY", "KEY2", Some("a.example"), false),
         ] {
-            assert_eq!(covers(scope, need), is_covered, "{scope} {need}");
+            assert_eq!(covers(scope, name, host), is_covered, "{scope} {name} {host:?}");
         }
     }
 }

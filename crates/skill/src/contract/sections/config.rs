@@ -31,13 +31,21 @@ pub fn named_setting(
     Entry { key, key_span, .. }: &Entry,
     report: &mut DiagnosticSink<'_>,
 ) -> Option<ConfigField> {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
-    if !key.is_empty() && key.len() <= MAX_KEY_LEN && key.chars().all(is_name) {
-        return Some(ConfigField::new(key));
+    let field = field_of_name(key);
+    if field.is_none() {
+        report.add(&lint::CONFIG_INVALID, key_span, INVALID_NAME);
     }
-    let message = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
-    report.add(&lint::CONFIG_INVALID, key_span, message);
-    None
+    field
+}
+
+/// What is said of a name that no setting can have.
+pub(super) const INVALID_NAME: &str = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
+
+/// An optional setting of that name, if one can have it.
+pub(super) fn field_of_name(name: &str) -> Option<ConfigField> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let is_name = !name.is_empty() && name.len() <= MAX_KEY_LEN && name.chars().all(is_of_name);
+    is_name.then(|| ConfigField::new(name))
 }
 
 /// The name of a variable that a run may be given; `None`, with a diagnostic, for another one.

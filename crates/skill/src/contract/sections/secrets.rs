@@ -1,6 +1,6 @@
 //! `secrets`: the secrets that a skill uses in requests to hosts, and does not read.
 
-use super::config::{MAX_FIELDS, requirement, variable};
+use super::config::{INVALID_NAME, MAX_FIELDS, field_of_name, requirement, variable};
 use crate::contract::fields;
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
@@ -47,7 +47,10 @@ fn secret(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
         Value::List(items) => &items[..items.len().min(MAX_HOSTS)],
         _ => std::slice::from_ref(hosts),
     };
-    let mut field = ConfigField::new(name);
+    let Some(mut field) = field_of_name(&name) else {
+        report.add(&lint::CONFIG_INVALID, &node.span, INVALID_NAME);
+        return None;
+    };
     field.secret = true;
     for node in hosts {
         let host = fields::text(Some(node), "host", report)?;

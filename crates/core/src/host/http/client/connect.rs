@@ -111,6 +111,6 @@ impl Default for Resolver {
 
 impl fmt::Debug for Resolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lookup")
+        f.write_str("Resolver")
     }
 }

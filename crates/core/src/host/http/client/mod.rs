@@ -106,6 +106,7 @@ impl HttpClient for WebClient {
                 SendOutcome::Redirect(status, reference) => {
                     let from = outgoing.url.host().to_owned();
                     outgoing = outgoing.follow_redirect(status, &reference)?;
+                    outgoing.check_secrets(ctx)?;
                     attempt = format!("failed to follow the redirect of {from} to {}", outgoing.url.host());
                     if let Some(base) = &base {
                         outgoing.url.require_below(base, &attempt)?;

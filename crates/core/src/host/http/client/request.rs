@@ -32,19 +32,22 @@ impl OutgoingRequest {
         Ok(Self { url: WebUrl::parse(&request.url)?, method, headers, body: request.body })
     }
 
-    /// The same with the secrets of the run that are for its host. Fails if a redirect brought the value of one that is not.
+    /// Fails if a redirect brought the value of a secret that is not for its host.
+    pub(super) fn check_secrets(&self, ctx: &SkillContext) -> Result<()> {
+        let url = self.url.uri().to_string();
+        if !ctx.secrets_for(self.url.host(), self.url.port()).finds_foreign_value(url.as_bytes()) {
+            return Ok(());
+        }
+        let sentence = "failed to follow a redirect: its URL has a secret that is for another host";
+        Err(SkillError::new(ErrorKind::Denied, sentence))
+    }
+
+    /// The same with the secrets of the run that are for its host.
     pub(super) fn with_secrets(&self, ctx: &SkillContext) -> Result<Cow<'_, Self>> {
-        let broker = ctx.secret_broker();
-        if broker.is_empty() {
+        if ctx.secret_broker().is_empty() {
             return Ok(Cow::Borrowed(self));
         }
-        let (url, host) = (self.url.uri().to_string(), self.url.host());
-        if broker.for_host(host, self.url.port()).holds_foreign_value(url.as_bytes()) {
-            let sentence = format!(
-                "failed to follow a redirect to {host}: its URL has a secret that is for another host"
-            );
-            return Err(SkillError::new(ErrorKind::Denied, sentence));
-        }
+        let url = self.url.uri().to_string();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let mut request = HttpRequest::new(self.method.as_str(), url, 0);
         request.headers =

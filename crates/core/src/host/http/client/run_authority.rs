@@ -12,6 +12,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType, date_time_ymd,
 };
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::{AcceptedAlert, Acceptor};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// An authority for these hosts alone. Its key is in this memory only.
@@ -22,7 +23,10 @@ pub struct RunAuthority {
 }
 
 /// A connection of a script, of which the host program has the keys.
-pub struct OpenedConnection(StreamOwned<ServerConnection, TcpStream>);
+pub struct OpenedConnection(StreamOwned<ServerConnection, SharedStream>);
+
+/// A socket that somebody else shuts down.
+struct SharedStream(Arc<TcpStream>);
 
 impl RunAuthority {
     /// A new authority for these hosts.
@@ -45,19 +49,30 @@ impl RunAuthority {
     }
 
     /// Stands for a host on a connection: offers its certificate and HTTP/1.1. Fails if the connection is meant for another one.
-    pub fn accept(&self, host: &str, stream: TcpStream) -> io::Result<OpenedConnection> {
-        let connection = ServerConnection::new(self.server(host)?).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(connection, stream);
+    pub fn accept(&self, host: &str, stream: Arc<TcpStream>) -> io::Result<OpenedConnection> {
+        let mut socket = SharedStream(stream);
+        let mut acceptor = Acceptor::default();
+        let accepted = loop {
+            if acceptor.read_tls(&mut socket)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match acceptor.accept() {
+                Ok(Some(accepted)) => break accepted,
+                Ok(None) => {}
+                Err((error, mut alert)) => return Err(tell(&mut socket, error, &mut alert)),
+            }
+        };
+        if accepted.client_hello().server_name().is_some_and(|name| !name.eq_ignore_ascii_case(host)) {
+            let reason = "the TLS connection is meant for another server";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        let connection = accepted.into_connection(self.server(host)?);
+        let connection = connection.map_err(|(error, mut alert)| tell(&mut socket, error, &mut alert))?;
+        let mut stream = StreamOwned::new(connection, socket);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        match stream.conn.server_name() {
-            Some(name) if !name.eq_ignore_ascii_case(host) => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the TLS connection is meant for another server",
-            )),
-            _ => Ok(OpenedConnection(stream)),
-        }
+        Ok(OpenedConnection(stream))
     }
 
     fn server(&self, host: &str) -> io::Result<Arc<ServerConfig>> {
@@ -94,7 +109,7 @@ impl RunAuthority {
 impl OpenedConnection {
     /// The socket.
     pub fn socket(&self) -> &TcpStream {
-        &self.0.sock
+        &self.0.sock.0
     }
 
     /// Says that nothing more will be sent.
@@ -120,10 +135,32 @@ impl Write for OpenedConnection {
     }
 }
 
+impl Read for SharedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+impl Write for SharedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.0).flush()
+    }
+}
+
 impl fmt::Debug for RunAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RunAuthority")
     }
+}
+
+/// The error, of which the script is told as TLS tells it.
+fn tell(socket: &mut SharedStream, error: rustls::Error, alert: &mut AcceptedAlert) -> io::Error {
+    alert.write_all(socket).ok();
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 /// Wide, because clocks differ; the key does not outlive its run.

@@ -21,13 +21,13 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 pub struct SecureHost(Agent);
 
 /// Makes a connection to the host; its address is the caller's to judge.
-type Connect = dyn Fn() -> io::Result<TcpStream> + Send + Sync;
+type Connect = dyn Fn() -> io::Result<Arc<TcpStream>> + Send + Sync;
 
 impl SecureHost {
     /// A host with a certificate of these authorities, to which this function connects.
     pub fn new(
         roots: &RootCertificates,
-        connect: impl Fn() -> io::Result<TcpStream> + Send + Sync + 'static,
+        connect: impl Fn() -> io::Result<Arc<TcpStream>> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let config = Config::builder()
             .proxy(None)

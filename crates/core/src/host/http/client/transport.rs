@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
@@ -31,7 +31,7 @@ pub(super) struct SingleConnector(Mutex<Option<TcpTransport>>);
 impl SingleConnector {
     pub(super) fn new(stream: TcpStream, timeout: RequestTimeout) -> Self {
         let buffers = LazyBuffers::new(BUFFER_BYTES, BUFFER_BYTES);
-        Self(Mutex::new(Some(TcpTransport { stream, timeout: Some(timeout), buffers })))
+        Self(Mutex::new(Some(TcpTransport { stream: Arc::new(stream), timeout: Some(timeout), buffers })))
     }
 }
 
@@ -61,14 +61,14 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// A socket that asks before each wait how long it may be, if there is a timeout, and may be used for one request then.
 pub(super) struct TcpTransport {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     timeout: Option<RequestTimeout>,
     buffers: LazyBuffers,
 }
 
 impl TcpTransport {
     /// A socket whose waits end when it is shut down, and that may be used for several requests.
-    pub(super) fn without_timeout(stream: TcpStream) -> Self {
+    pub(super) fn without_timeout(stream: Arc<TcpStream>) -> Self {
         Self { stream, timeout: None, buffers: LazyBuffers::new(BUFFER_BYTES, BUFFER_BYTES) }
     }
 }
@@ -84,7 +84,7 @@ impl Transport for TcpTransport {
             let rest = &self.buffers.output()[sent..amount];
             sent += retry_until_timeout(self.timeout.as_ref(), |left| {
                 self.stream.set_write_timeout(left)?;
-                match (&self.stream).write(rest)? {
+                match (&*self.stream).write(rest)? {
                     0 => Err(io::ErrorKind::WriteZero.into()),
                     some => Ok(some),
                 }
@@ -97,7 +97,7 @@ impl Transport for TcpTransport {
         let room = self.buffers.input_append_buf();
         let amount = retry_until_timeout(self.timeout.as_ref(), |left| {
             self.stream.set_read_timeout(left)?;
-            (&self.stream).read(room)
+            (&*self.stream).read(room)
         })?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
@@ -112,7 +112,7 @@ impl Transport for TcpTransport {
 impl fmt::Debug for TcpTransport {
     /// The transferred data must not appear in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+        f.debug_struct("TcpTransport").finish_non_exhaustive()
     }
 }
 
