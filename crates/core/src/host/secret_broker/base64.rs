@@ -3,8 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::concealment::Unit;
-use super::forms;
+use super::forms::{Unit, forms};
 
 /// The characters of base64 that have bits of a secret, at each of the three places that the secret may have there: in the first and the last
 /// one there may also be bits of what stands beside it. With those of the forms that the secret has in addresses and JSON.

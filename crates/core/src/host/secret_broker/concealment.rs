@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::base64::base64_patterns;
+use super::forms::Unit;
 
 /// The secrets of a run, as answers are searched for them.
 #[derive(Clone, Default)]
@@ -19,17 +20,6 @@ pub(super) struct Concealment(Arc<Vec<Pattern>>);
 pub(super) struct Pattern {
     units: Vec<Unit>,
     is_base64: bool,
-}
-
-/// A character of a secret.
-#[derive(Clone, Copy)]
-pub(super) struct Unit {
-    /// The character; `None` where it is partly of the secret, and any other one stands for it.
-    pub(super) value: Option<u8>,
-    /// What takes its place.
-    pub(super) placeholder: u8,
-    /// Whether the script knows the character, by its placeholder.
-    pub(super) is_public: bool,
 }
 
 /// Conceals in a stream.

@@ -6,6 +6,7 @@
 
 mod base64;
 mod concealment;
+mod forms;
 mod messages;
 mod placeholder;
 mod replacement;
@@ -16,9 +17,9 @@ use ::base64::Engine;
 use ::base64::engine::general_purpose::STANDARD;
 
 use super::run_id::RunId;
-use crate::percent_encoding;
 use crate::policy::HostScope;
 use concealment::Concealment;
+use forms::{forms, pairs};
 use replacement::Replacement;
 
 pub use concealment::StreamConcealment;
@@ -271,41 +272,4 @@ fn placeholders_in(secrets: &[Arc<BrokeredSecret>], bytes: &[u8]) -> Vec<String>
         forms(&secret.placeholder).iter().any(|form| memchr::memmem::find(bytes, form.as_bytes()).is_some())
     };
     secrets.iter().filter(is_there).map(|secret| secret.name.clone()).collect()
-}
-
-/// Each form of the first text with the same form of the second one, which has the same punctuation.
-fn pairs(from: &str, to: &str) -> Vec<(String, String)> {
-    forms(from).into_iter().zip(forms(to)).collect()
-}
-
-/// A text as requests and answers have it: unchanged, in addresses and forms, in JSON, in HTML. Two texts of the same length and
-/// punctuation have as many forms, of the same lengths, in the same order.
-fn forms(text: &str) -> Vec<String> {
-    /// The characters besides letters and digits that encoders leave as they are: RFC 3986, JavaScript, Python, HTML forms.
-    const UNENCODED: [&str; 4] = ["-._~", "-._~!*'()", "-._~/", "-._*"];
-    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
-        return vec![text.to_owned()];
-    }
-    let mut forms = vec![text.to_owned()];
-    for plain in UNENCODED {
-        let encoded = percent_encoding::encode(text.as_bytes(), plain);
-        forms.push(with_small_digits(&encoded));
-        forms.push(encoded);
-    }
-    let in_json = text.replace('\\', "\\\\").replace('"', "\\\"");
-    forms.push(in_json.replace('/', "\\/"));
-    forms.push(in_json);
-    forms.push(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;"));
-    forms
-}
-
-/// The same with the digits of encoded bytes in small letters.
-fn with_small_digits(encoded: &str) -> String {
-    let mut left = 0_u8;
-    let small = encoded.chars().map(|c| {
-        let is_digit = left > 0;
-        left = if c == '%' { 2 } else { left.saturating_sub(1) };
-        if is_digit { c.to_ascii_lowercase() } else { c }
-    });
-    small.collect()
 }
