@@ -28,7 +28,6 @@ fn pattern(value: &str, placeholder: &str, before: usize) -> Vec<Unit> {
         is_touched.then_some(Unit {
             value: is_whole.then_some(own),
             placeholder: if is_whole { other } else { b'A' },
-            is_public: false,
         })
     });
     units.collect()

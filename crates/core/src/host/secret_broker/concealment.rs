@@ -3,8 +3,8 @@
 //! A secret is matched character by character, each as it is, in an address, in JSON or in HTML, in capitals or small letters; and what
 //! base64 makes of it, also in lines. What takes its place has the same length, and leaves encoded characters as they are.
 //!
-//! In a stream, what may be the beginning of a secret is held back. Where that begins is decided by what the script knows already, the form
-//! of its placeholder, and not by the secret: otherwise the ends of the pieces would tell it letter by letter.
+//! In a stream, the end of what came is held back while all of its bytes may stand in some secret, whatever the secrets are: otherwise the
+//! ends of the pieces would tell them letter by letter.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,14 @@ use super::forms::Unit;
 
 /// The secrets of a run, as answers are searched for them.
 #[derive(Clone, Default)]
-pub(super) struct Concealment(Arc<Vec<Pattern>>);
+pub(super) struct Concealment(Arc<Rules>);
+
+#[derive(Default)]
+struct Rules {
+    patterns: Vec<Pattern>,
+    /// What placeholders have besides letters and digits, as the secrets have it.
+    punctuation: Vec<u8>,
+}
 
 /// A secret in one of its forms.
 pub(super) struct Pattern {
@@ -28,80 +35,50 @@ pub struct StreamConcealment {
     held: Vec<u8>,
 }
 
-/// What is known of a character that is compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Knowledge {
-    /// The secret itself.
-    Secret,
-    /// The form of the placeholder.
-    Form,
-}
-
-/// What comes of a comparison from some place on.
-enum Comparison {
-    Different,
-    /// The bytes end before the pattern does.
-    Cut,
-    /// The places of the characters, in their order.
-    Equal(Vec<Range<usize>>),
-}
-
 impl Pattern {
-    /// A secret and its placeholder as they are. So many characters at the beginning are known to the script.
-    fn of_text(value: &str, placeholder: &str, prefix: usize) -> Self {
-        let pairs = value.bytes().zip(placeholder.bytes()).enumerate();
-        let units = pairs.map(|(at, (value, placeholder))| Unit {
-            value: Some(value),
-            placeholder,
-            is_public: at < prefix || !value.is_ascii_alphanumeric(),
-        });
+    /// A secret and its placeholder as they are.
+    fn of_text(value: &str, placeholder: &str) -> Self {
+        let pairs = value.bytes().zip(placeholder.bytes());
+        let units = pairs.map(|(value, placeholder)| Unit { value: Some(value), placeholder });
         Self { units: units.collect(), is_base64: false }
     }
 
     /// Whether a comparison from this place on is of use: most differ in one of the first two characters.
-    fn may_be_at(&self, bytes: &[u8], start: usize, knowledge: Knowledge) -> bool {
-        let mut units = self.units.iter().take(2).zip(&bytes[start..]);
-        // What begins an encoded character or a line break is looked at more closely.
+    fn may_be_at(&self, bytes: &[u8], start: usize) -> bool {
         let mut ends = false;
-        units.all(|(unit, byte)| {
+        self.units.iter().take(2).zip(&bytes[start..]).all(|(unit, byte)| {
+            // What begins an encoded character or a line break is looked at more closely.
             ends |= b"%\\&\r\n".contains(byte);
-            ends || self.fits(*unit, *byte, knowledge)
+            ends || self.fits(*unit, *byte)
         })
     }
 
-    fn compare(&self, bytes: &[u8], start: usize, knowledge: Knowledge) -> Comparison {
-        if !self.may_be_at(bytes, start, knowledge) {
-            return Comparison::Different;
+    /// The places of the characters from a place on, in their order, if the pattern is there.
+    fn compare(&self, bytes: &[u8], start: usize) -> Option<Vec<Range<usize>>> {
+        if !self.may_be_at(bytes, start) {
+            return None;
         }
         // The places of each character, with the number of the one before it after which it comes.
         let mut steps: Vec<Vec<(Range<usize>, usize)>> = Vec::new();
-        let (mut begins, mut is_cut) = (vec![start], false);
+        let mut begins = vec![start];
         for (number, unit) in self.units.iter().enumerate() {
             let mut places: Vec<(Range<usize>, usize)> = Vec::new();
             for (from, begin) in begins.iter().enumerate() {
                 let may_break = self.is_base64 && number > 0;
                 for begin in std::iter::once(*begin).chain(line_break(bytes, *begin).filter(|_| may_break)) {
-                    for length in self.lengths(*unit, bytes, begin, knowledge) {
-                        match length {
-                            Length::Cut => is_cut = true,
-                            Length::Whole(length) => {
-                                let place = begin..begin + length;
-                                if !places.iter().any(|(known, _)| known.end == place.end) {
-                                    places.push((place, from));
-                                }
-                            }
+                    for length in self.lengths(*unit, bytes, begin).into_iter().flatten() {
+                        let place = begin..begin + length;
+                        if !places.iter().any(|(known, _)| known.end == place.end) {
+                            places.push((place, from));
                         }
                     }
                 }
             }
             if places.is_empty() {
-                return if is_cut { Comparison::Cut } else { Comparison::Different };
+                return None;
             }
             begins = places.iter().map(|(place, _)| place.end).collect();
             steps.push(places);
-        }
-        if is_cut && knowledge == Knowledge::Form {
-            return Comparison::Cut;
         }
         let (mut places, mut at) = (Vec::with_capacity(steps.len()), 0);
         for step in steps.iter().rev() {
@@ -110,98 +87,83 @@ impl Pattern {
             at = *from;
         }
         places.reverse();
-        Comparison::Equal(places)
+        Some(places)
     }
 
-    fn fits(&self, unit: Unit, byte: u8, knowledge: Knowledge) -> bool {
-        let is_known = knowledge == Knowledge::Secret || unit.is_public;
+    fn fits(&self, unit: Unit, byte: u8) -> bool {
         match unit.value {
             None => is_base64(byte),
-            Some(value) if is_known && self.is_base64 => {
+            Some(value) if self.is_base64 => {
                 byte == value || matches!((value, byte), (b'+', b'-') | (b'/', b'_'))
             }
-            Some(value) if is_known => byte.eq_ignore_ascii_case(&value),
-            Some(_) if self.is_base64 => is_base64(byte),
-            Some(_) => byte.is_ascii_alphanumeric(),
+            Some(value) => byte.eq_ignore_ascii_case(&value),
         }
     }
 
-    /// How many bytes from a place on may be this character.
-    fn lengths(&self, unit: Unit, bytes: &[u8], at: usize, knowledge: Knowledge) -> Vec<Length> {
-        let fits = |byte: u8| self.fits(unit, byte, knowledge);
-        let Some(first) = bytes.get(at) else { return vec![Length::Cut] };
-        let mut lengths: Vec<Length> = Vec::new();
-        if fits(*first) {
-            lengths.push(Length::Whole(1));
-        }
-        lengths.extend(encoded(&bytes[at..], fits));
-        lengths
+    /// How many bytes from a place on are this character: as it is, and encoded.
+    fn lengths(&self, unit: Unit, bytes: &[u8], at: usize) -> [Option<usize>; 2] {
+        let fits = |byte: u8| self.fits(unit, byte);
+        let plain = bytes.get(at).filter(|byte| fits(**byte)).map(|_| 1);
+        [plain, encoded_length(bytes.get(at..).unwrap_or_default(), fits)]
     }
-}
-
-enum Length {
-    Whole(usize),
-    Cut,
 }
 
 /// The longest encoded character.
 const MAX_ENCODED: usize = 9;
 
-/// The lengths of the encoded characters with which these bytes begin, if they fit: `%2B`, `\u002B`, `\/`, `&#x2B;`, `&#43;`, `&amp;`.
-fn encoded(bytes: &[u8], fits: impl Fn(u8) -> bool) -> Vec<Length> {
+/// The most bytes that belong to one character: its encoded form, after a line break.
+const MAX_UNIT: usize = MAX_ENCODED + 6;
+
+/// The bytes in which encoded characters are written, besides letters and digits.
+const ENCODING: &[u8] = b"%\\&#;";
+
+/// The length of the encoded character with which these bytes begin, if it fits: `%2B`, `\u002B`, `\/`, `&#x2B;`, `&#43;`, `&amp;`.
+fn encoded_length(bytes: &[u8], fits: impl Fn(u8) -> bool) -> Option<usize> {
     let head = &bytes[..bytes.len().min(MAX_ENCODED)];
     let text = |range: Range<usize>| std::str::from_utf8(head.get(range)?).ok();
-    let hex = |range| u8::from_str_radix(text(range)?, 16).ok();
-    let is_cut = |begun: bool| (begun && bytes.len() < MAX_ENCODED).then_some(Length::Cut);
-    let found = match head {
-        [b'%', ..] => match head.len() {
-            1 | 2 => Some(Length::Cut),
-            _ => hex(1..3).filter(|byte| fits(*byte)).map(|_| Length::Whole(3)),
-        },
-        [b'\\'] => Some(Length::Cut),
-        [b'\\', b'u' | b'U', ..] => match head.len() {
-            2..=5 => Some(Length::Cut),
-            _ => hex(2..6).filter(|byte| fits(*byte)).map(|_| Length::Whole(6)),
-        },
-        [b'\\', next, ..] => fits(*next).then_some(Length::Whole(2)),
-        [b'&', ..] => match head.iter().position(|byte| *byte == b';') {
-            None => is_cut(head[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'#')),
-            Some(end) => {
-                let name = text(1..end).unwrap_or_default();
-                let byte = match name.strip_prefix('#') {
-                    Some(number) => match number.strip_prefix(['x', 'X']) {
-                        Some(digits) => u8::from_str_radix(digits, 16).ok(),
-                        None => number.parse().ok(),
-                    },
-                    None => match name {
-                        "amp" => Some(b'&'),
-                        "lt" => Some(b'<'),
-                        "gt" => Some(b'>'),
-                        "quot" => Some(b'"'),
-                        "apos" => Some(b'\''),
-                        "sol" => Some(b'/'),
-                        "plus" => Some(b'+'),
-                        "equals" => Some(b'='),
-                        _ => None,
-                    },
-                };
-                byte.filter(|byte| fits(*byte)).map(|_| Length::Whole(end + 1))
-            }
-        },
-        _ => None,
+    let hex = |range: Range<usize>| u8::from_str_radix(text(range)?, 16).ok();
+    let (byte, length) = match head {
+        [b'%', ..] => (hex(1..3), 3),
+        [b'\\', b'u' | b'U', ..] if hex(2..6).is_some() => (hex(2..6), 6),
+        [b'\\', next, ..] => (Some(*next), 2),
+        [b'&', ..] => {
+            let end = head.iter().position(|byte| *byte == b';')?;
+            (html_character(text(1..end)?), end + 1)
+        }
+        _ => return None,
     };
-    found.into_iter().collect()
+    byte.filter(|byte| fits(*byte)).map(|_| length)
 }
 
-/// The place after a line break within base64, also as JSON and addresses write it.
-fn line_break(bytes: &[u8], at: usize) -> Option<usize> {
-    const BREAKS: [&[u8]; 8] = [b"\r\n", b"\n", b"\\r\\n", b"\\n", b"%0D%0A", b"%0d%0a", b"%0A", b"%0a"];
-    let found = BREAKS.iter().find(|text| bytes[at.min(bytes.len())..].starts_with(text));
-    // A part of one at the end of the bytes may become one.
-    let is_cut = || {
-        !bytes[at.min(bytes.len())..].is_empty() && BREAKS.iter().any(|text| text.starts_with(&bytes[at..]))
+/// The character that HTML names so.
+fn html_character(name: &str) -> Option<u8> {
+    if let Some(number) = name.strip_prefix('#') {
+        return match number.strip_prefix(['x', 'X']) {
+            Some(digits) => u8::from_str_radix(digits, 16).ok(),
+            None => number.parse().ok(),
+        };
+    }
+    let byte = match name {
+        "amp" => b'&',
+        "lt" => b'<',
+        "gt" => b'>',
+        "quot" => b'"',
+        "apos" => b'\'',
+        "sol" => b'/',
+        "plus" => b'+',
+        "equals" => b'=',
+        _ => return None,
     };
-    found.map(|text| at + text.len()).or_else(|| is_cut().then_some(bytes.len()))
+    Some(byte)
+}
+
+/// Line breaks within base64, also as JSON and addresses write them.
+const LINE_BREAKS: [&[u8]; 8] = [b"\r\n", b"\n", b"\\r\\n", b"\\n", b"%0D%0A", b"%0d%0a", b"%0A", b"%0a"];
+
+/// The place after the line break at this place.
+fn line_break(bytes: &[u8], at: usize) -> Option<usize> {
+    let found = LINE_BREAKS.iter().find(|text| bytes.get(at..).is_some_and(|rest| rest.starts_with(text)));
+    found.map(|text| at + text.len())
 }
 
 fn is_base64(byte: u8) -> bool {
@@ -209,14 +171,17 @@ fn is_base64(byte: u8) -> bool {
 }
 
 impl Concealment {
-    /// For secrets, each with its placeholder and the number of characters at its beginning that both have.
-    pub(super) fn new<'s>(secrets: impl IntoIterator<Item = (&'s str, &'s str, usize)>) -> Self {
-        let patterns = secrets.into_iter().flat_map(|(value, placeholder, prefix)| {
+    /// For secrets, each with its placeholder.
+    pub(super) fn new<'s>(secrets: impl IntoIterator<Item = (&'s str, &'s str)>) -> Self {
+        let mut rules = Rules::default();
+        for (value, placeholder) in secrets {
+            rules.punctuation.extend(placeholder.bytes().filter(|byte| !byte.is_ascii_alphanumeric()));
+            rules.patterns.push(Pattern::of_text(value, placeholder));
             let encoded = base64_patterns(value, placeholder).into_iter();
-            let encoded = encoded.map(|units| Pattern { units, is_base64: true });
-            std::iter::once(Pattern::of_text(value, placeholder, prefix)).chain(encoded)
-        });
-        Self(Arc::new(patterns.filter(|pattern| !pattern.units.is_empty()).collect()))
+            rules.patterns.extend(encoded.map(|units| Pattern { units, is_base64: true }));
+        }
+        rules.patterns.retain(|pattern| !pattern.units.is_empty());
+        Self(Arc::new(rules))
     }
 
     /// Whether a secret is in these bytes.
@@ -231,7 +196,7 @@ impl Concealment {
 
     /// The same for those that begin before this place; returns the end of the last one.
     fn conceal_until(&self, bytes: &mut [u8], until: usize) -> usize {
-        if self.0.is_empty() {
+        if self.0.patterns.is_empty() {
             return 0;
         }
         let (mut start, mut last) = (0, 0);
@@ -250,21 +215,35 @@ impl Concealment {
     }
 
     fn find_at(&self, bytes: &[u8], start: usize) -> Option<(&Pattern, Vec<Range<usize>>)> {
-        self.0.iter().find_map(|pattern| match pattern.compare(bytes, start, Knowledge::Secret) {
-            Comparison::Equal(places) => Some((pattern, places)),
-            Comparison::Different | Comparison::Cut => None,
-        })
+        self.0.patterns.iter().find_map(|pattern| Some((pattern, pattern.compare(bytes, start)?)))
     }
 
-    /// Where the end of these bytes begins that may be the beginning of a secret, as far as the script can tell.
-    fn undecided(&self, bytes: &[u8]) -> usize {
-        let longest = self.0.iter().map(|pattern| pattern.units.len()).max().unwrap_or_default();
-        let first = bytes.len().saturating_sub(longest.saturating_mul(MAX_ENCODED));
-        let may_begin = |start: &usize| {
-            let mut patterns = self.0.iter();
-            patterns.any(|pattern| matches!(pattern.compare(bytes, *start, Knowledge::Form), Comparison::Cut))
+    /// Where the end of these bytes begins whose bytes may all stand in a secret. Two line breaks after another stand in none, and none
+    /// begins with one. The first `held` bytes were such an end.
+    fn undecided(&self, bytes: &[u8], held: usize) -> usize {
+        let longest = self.0.patterns.iter().map(|pattern| pattern.units.len()).max().unwrap_or_default();
+        let first = bytes.len().saturating_sub(longest.saturating_mul(MAX_UNIT));
+        let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let may_be_of_secret = |byte: u8| {
+            is_base64(byte)
+                || is_break(&byte)
+                || ENCODING.contains(&byte)
+                || self.0.punctuation.contains(&byte)
         };
-        (first..bytes.len()).find(may_begin).unwrap_or(bytes.len())
+        let ends_lines = |rest: &[u8]| rest.starts_with(b"\n\n") || rest.starts_with(b"\n\r\n");
+        // The last bytes that were held may begin two line breaks now.
+        let known = held.saturating_sub(2);
+        let mut start = bytes.len();
+        while start > first.max(known)
+            && may_be_of_secret(bytes[start - 1])
+            && !ends_lines(&bytes[start - 1..])
+        {
+            start -= 1;
+        }
+        if start <= known {
+            start = first;
+        }
+        start + bytes[start..].iter().take_while(|byte| is_break(byte)).count()
     }
 }
 
@@ -288,8 +267,9 @@ impl StreamConcealment {
     /// Adds a piece, and appends to `passed` what is decided of it and of the pieces before.
     pub fn push(&mut self, piece: &[u8], passed: &mut Vec<u8>) {
         let mut bytes = std::mem::take(&mut self.held);
+        let held = bytes.len();
         bytes.extend(piece);
-        let undecided = self.rules.undecided(&bytes);
+        let undecided = self.rules.undecided(&bytes, held);
         let end = self.rules.conceal_until(&mut bytes, undecided).max(undecided);
         self.held = bytes.split_off(end);
         passed.append(&mut bytes);
@@ -313,7 +293,7 @@ mod tests {
     const PLACEHOLDER: &str = "key-Qr7+s/t=&Uv2";
 
     fn rules() -> Concealment {
-        Concealment::new([(SECRET, PLACEHOLDER, 4)])
+        Concealment::new([(SECRET, PLACEHOLDER)])
     }
 
     fn concealed(text: &str) -> String {

@@ -9,8 +9,6 @@ pub(super) struct Unit {
     pub(super) value: Option<u8>,
     /// What takes its place.
     pub(super) placeholder: u8,
-    /// Whether the script knows the character, by its placeholder.
-    pub(super) is_public: bool,
 }
 
 /// Each form of the first text with the same form of the second one, which has the same punctuation.

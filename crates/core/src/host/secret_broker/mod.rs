@@ -88,8 +88,6 @@ struct BrokeredSecret {
     name: String,
     value: String,
     placeholder: String,
-    /// How many characters at their beginning both have in common, as the prefix of a known family.
-    prefix: usize,
     hosts: Vec<(String, u16)>,
 }
 
@@ -128,9 +126,9 @@ impl SecretBroker {
         if let Some(known) = state.secrets.iter().find(is_same) {
             return Ok(known.placeholder.clone());
         }
-        let (placeholder, prefix) = placeholder::generate(value)?;
+        let placeholder = placeholder::generate(value)?;
         let (name, value) = (name.to_owned(), value.to_owned());
-        let secret = BrokeredSecret { run, name, value, placeholder: placeholder.clone(), prefix, hosts };
+        let secret = BrokeredSecret { run, name, value, placeholder: placeholder.clone(), hosts };
         state.secrets.push(Arc::new(secret));
         state.hosts.clear();
         Ok(placeholder)
@@ -263,7 +261,7 @@ impl HostSecrets {
 }
 
 fn concealment<'s>(secrets: impl Iterator<Item = &'s Arc<BrokeredSecret>>) -> Concealment {
-    Concealment::new(secrets.map(|secret| (&*secret.value, &*secret.placeholder, secret.prefix)))
+    Concealment::new(secrets.map(|secret| (&*secret.value, &*secret.placeholder)))
 }
 
 /// The names of the secrets of which a placeholder is in these bytes, in a form in which requests have it.
