@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -243,16 +244,20 @@ fn a_host_that_proves_nothing_gets_nothing() {
 }
 
 #[test]
-fn no_process_of_the_script_has_the_secret_in_its_memory() {
+fn no_process_and_no_file_of_the_script_has_the_secret() {
     let (server, received) = servers::https_echo();
     let fixture = with_secrets(
         Fixture::python(
-            "import http.client, os, subprocess, sys, time
+            "import http.client, os, subprocess, sys, tempfile, time
 child = subprocess.Popen(['sleep', '60'])
 connection = http.client.HTTPConnection('secure.test')
 connection.request('POST', '/parts', os.environ['TOKEN'] * 50, {'X-Key': os.environ['TOKEN']})
 kept = connection.getresponse().read()
-open('begun', 'w').write('x')
+folder = tempfile.gettempdir()
+for path in ('kept', f'{folder}/kept'):
+    open(path, 'wb').write(kept)
+open('begin', 'w').write(folder)
+os.rename('begin', 'begun')
 for _ in range(3000):
     if os.path.exists('searched'):
         break
@@ -264,39 +269,61 @@ print(len(kept) > 2000)",
     )
     .grant("write");
     let (begun, searched) = (fixture.at("project/begun"), fixture.at("project/searched"));
+    let whole = fixture.at("");
     let search = thread::spawn(move || {
         let until = Instant::now() + Duration::from_secs(30);
         while !begun.exists() && Instant::now() < until {
             thread::yield_now();
         }
-        let found = search_descendants(TOKEN.as_bytes(), b"ghp_");
+        let temporary = std::fs::read_to_string(begun).unwrap_or_default();
+        let mut found = search_descendants(TOKEN.as_bytes(), b"ghp_", &temporary);
+        found.search_files(&whole, TOKEN.as_bytes(), b"ghp_");
         std::fs::write(searched, "x").unwrap();
         found
     });
     let run = fixture.run();
-    let Search { has_secret, has_placeholder, is_denied } = search.join().unwrap();
+    let Search { has_secret, has_placeholder, files, is_denied } = search.join().unwrap();
     run.assert_stdout("True\n");
     assert!(received.text().contains(TOKEN));
     if is_denied && has_placeholder.len() < 2 {
         return not_run(
-            "the memory of a script has no secret",
+            "the memory and the temporary files of a script have no secret",
             "the memory of its processes may not be read",
         );
     }
     // The script itself, and the program that it started, by its environment.
     assert!(has_placeholder.len() >= 2, "{has_placeholder:?}");
+    // What the script wrote into the project and into its temporary folder.
+    assert!(files >= 2, "{files} files have the placeholder");
     assert_eq!(has_secret, [""; 0]);
 }
 
-/// The processes that this one started, and theirs, by what is in their memory.
+/// The processes that this one started, and theirs, by what is in their memory, and files by what is in them.
 #[derive(Default)]
 struct Search {
     has_secret: Vec<String>,
     has_placeholder: Vec<String>,
+    /// How many files have the placeholder.
+    files: usize,
     is_denied: bool,
 }
 
-fn search_descendants(secret: &[u8], placeholder: &[u8]) -> Search {
+impl Search {
+    fn search_files(&mut self, folder: &Path, secret: &[u8], placeholder: &[u8]) {
+        for file in
+            walkdir::WalkDir::new(folder).into_iter().flatten().filter(|file| file.file_type().is_file())
+        {
+            let text = std::fs::read(file.path()).unwrap_or_default();
+            if memchr::memmem::find(&text, secret).is_some() {
+                self.has_secret.push(file.path().display().to_string());
+            }
+            self.files += usize::from(memchr::memmem::find(&text, placeholder).is_some());
+        }
+    }
+}
+
+/// Searches processes that this one started, and the temporary folder of those that see another one.
+fn search_descendants(secret: &[u8], placeholder: &[u8], temporary: &str) -> Search {
     let mut search = Search::default();
     let mut left = vec![std::process::id()];
     while let Some(process) = left.pop() {
@@ -319,6 +346,7 @@ fn search_descendants(secret: &[u8], placeholder: &[u8]) -> Search {
         }
         if holds(placeholder) {
             search.has_placeholder.push(name);
+            search.search_files(Path::new(&format!("/proc/{process}/root{temporary}")), secret, placeholder);
         }
     }
     search
