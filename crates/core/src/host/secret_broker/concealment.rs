@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::base64::base64_patterns;
+use super::base64_patterns::base64_patterns;
 use super::forms::Unit;
 
 /// The secrets of a run, as answers are searched for them.

@@ -4,7 +4,7 @@
 //! A placeholder has the length, the punctuation and the alphabet of its secret, and is new for each run. So a request has the same
 //! form with either of them, however a client encodes it: its framing, its address and its body stay as they are.
 
-mod base64;
+mod base64_patterns;
 mod concealment;
 mod forms;
 mod messages;
@@ -13,8 +13,8 @@ mod replacement;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ::base64::Engine;
-use ::base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::run_id::RunId;
 use crate::policy::HostScope;
