@@ -108,7 +108,7 @@ impl EngineInner {
     fn autonomy_report(&self, target: RunTarget<'_>, context: &SkillContext) -> Option<AutonomyReport> {
         let score = self.autonomy?;
         // A person is asked about those.
-        let is_exempt = !is_for_model(context) || is_elevated(target.skill);
+        let is_exempt = !is_for_model(context) || is_elevated(target.skill) || is_part_of_call(target);
         (!is_exempt).then(|| AutonomyReport { score, required: required_autonomy(risk_score(target)) })
     }
 }
@@ -141,6 +141,9 @@ impl AutonomyReport {
 /// Why a person must agree to this call.
 fn consent_reason(target: RunTarget<'_>, context: &SkillContext) -> Option<ConsentReason> {
     let is_for_model = is_for_model(context);
+    if is_part_of_call(target) {
+        return None;
+    }
     if is_for_model && is_elevated(target.skill) {
         return Some(ConsentReason::ElevatedSkill);
     }
@@ -153,6 +156,13 @@ fn consent_reason(target: RunTarget<'_>, context: &SkillContext) -> Option<Conse
 
 fn is_for_model(context: &SkillContext) -> bool {
     context.extension::<ForModel>().is_some()
+}
+
+/// Whether it is an internal tool that states no risk: a part of the call of its skill's script, which passed the gates.
+fn is_part_of_call(target: RunTarget<'_>) -> bool {
+    target
+        .tool
+        .is_some_and(|tool| tool.is_internal && tool.risk_score.is_none() && !tool.requires_confirmation)
 }
 
 fn is_elevated(skill: &Skill) -> bool {

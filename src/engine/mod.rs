@@ -51,6 +51,7 @@ mod activation;
 mod approval_memory;
 mod audit;
 mod availability;
+mod base_url_hosts;
 mod builder;
 mod callee_resolver;
 mod changed_files;

@@ -7,6 +7,7 @@ use crate::registry::{Skill, parallel_map};
 use crate::runtimes;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, RequestedPermissions};
+use metier_skill::contract::Contract;
 
 /// A script of a skill that a caller can name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +60,9 @@ impl EngineInner {
         let mut paths = scripts(&self.runtimes, skill).unwrap_or_default();
         // Those in subfolders can be named too, whether the text names them or not.
         paths.extend(skill.folder().files_under("scripts").unwrap_or_default());
-        let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+        let tools = skill.contract().into_iter().flat_map(Contract::all_tools);
         let of_tools =
-            tools.iter().filter_map(|tool| self.selected_script(skill, ScriptChoice::Tool(&tool.name)).ok());
+            tools.filter_map(|tool| self.selected_script(skill, ScriptChoice::Tool(&tool.name)).ok());
         for script in self.named_scripts(skill, paths).into_iter().chain(of_tools) {
             let is_same = |known: &SelectedScript| {
                 (&known.path, known.runtime, &known.tool) == (&script.path, script.runtime, &script.tool)

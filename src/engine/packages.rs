@@ -18,7 +18,7 @@ use metier_core::policy::Limits;
 use metier_packages::{
     Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages, StoredPackages,
 };
-use metier_skill::contract::ProvidedTool;
+use metier_skill::contract::{Contract, ProvidedTool};
 
 /// Packages that are prepared for scripts of a skill.
 #[derive(Clone, Debug, Serialize)]
@@ -197,8 +197,8 @@ impl EngineInner {
     ) -> Result<Vec<PackageGroup>> {
         let mut paths = Vec::new();
         if named.is_none() {
-            let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
-            let handlers = tools.iter().filter_map(ProvidedTool::script).map(|script| script.path.clone());
+            let tools = skill.contract().into_iter().flat_map(Contract::all_tools);
+            let handlers = tools.filter_map(ProvidedTool::script).map(|script| script.path.clone());
             paths.extend(scripts(&self.runtimes, skill)?.into_iter().chain(handlers));
         }
         match self.selected_script(skill, named.map_or(ScriptChoice::Main, ScriptChoice::Named)) {

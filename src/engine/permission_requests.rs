@@ -81,7 +81,10 @@ impl Engine {
     /// The permissions that a call of a tool of the skill can have, if they are granted: those to which the tool narrows its skill's, or
     /// all of its skill's. `None` where every grant applies to it. Every run may read the project besides.
     pub fn tool_permissions(&self, skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
-        if let Some(narrowed) = narrowed_permissions(skill, tool) {
+        if let Some(mut narrowed) = narrowed_permissions(skill, tool) {
+            if tool.http().is_some() {
+                narrowed.extend(self.0.base_url_hosts(skill, Some(tool)));
+            }
             return Some(narrowed);
         }
         let requested = match self.0.selected_script(skill, ScriptChoice::Tool(&tool.name)) {
@@ -92,7 +95,10 @@ impl Engine {
             Err(_) => declared_permissions(skill, RuntimeId::TOOL_SEQUENCE),
         };
         match requested {
-            RequestedPermissions::Listed(listed) => Some(listed),
+            RequestedPermissions::Listed(mut listed) => {
+                listed.extend(self.0.base_url_hosts(skill, None));
+                Some(listed)
+            }
             RequestedPermissions::All => None,
         }
     }
@@ -137,11 +143,14 @@ impl EngineInner {
             scripts.iter().filter_map(|script| load_plan(skill, script).ok().flatten()).collect();
         let source = |own| callee.map_or(own, |name| RequestSource::Callee(name.to_owned()));
         let variables = skill.manifest().requested_variables();
-        let listed = listed_permissions(skill, scripts);
+        let hosts = self.base_url_hosts(skill, None);
+        let mut listed = listed_permissions(skill, scripts);
+        listed.extend(hosts.iter().filter(|host| !listed.contains(host)).cloned().collect::<Vec<_>>());
         let has_contract = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         let own = if has_contract { RequestSource::Contract } else { RequestSource::Manifest };
         let of_tools = scripts.iter().flat_map(|script| listed_by_tool(skill, script));
-        let values: Vec<Permission> = declared_values(skill).into_iter().chain(of_tools).collect();
+        let values: Vec<Permission> =
+            declared_values(skill).into_iter().chain(of_tools).chain(hosts).collect();
         for permission in &listed {
             let own = match permission {
                 value if values.contains(value) => RequestSource::Contract,

@@ -21,9 +21,9 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
 pub(super) fn declared_values(skill: &Skill) -> Vec<Permission> {
     let Some(contract) = skill.contract() else { return Vec::new() };
     let mut declared = contract.env.clone();
-    let calls = contract.tools.iter().filter_map(ProvidedTool::http);
-    declared.extend(calls.filter_map(|call| HttpCall::host_permission(&call.base_url)).take(1));
-    for permission in contract.config.iter().flat_map(ConfigField::requested_permissions) {
+    let calls = contract.all_tools().filter_map(ProvidedTool::http);
+    let hosts = calls.filter_map(HttpCall::literal_host_permission);
+    for permission in hosts.chain(contract.config.iter().flat_map(ConfigField::requested_permissions)) {
         if !declared.contains(&permission) {
             declared.push(permission);
         }
@@ -79,11 +79,13 @@ pub(super) fn permissions_from_allowed_tools(
     RequestedPermissions::Listed(own.into_iter().chain(foreign).collect())
 }
 
-/// The permissions to which a tool narrows those of its skill; `None` if it has all of them.
+/// The permissions to which a tool narrows those of its skill; `None` if it has all of them. A host that a setting decides about comes
+/// besides.
 pub(super) fn narrowed_permissions(skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
     if let Some(call) = tool.http() {
         let config = skill.contract().map(|contract| &*contract.config).unwrap_or_default();
-        return Some(call.permissions(config));
+        let host = call.literal_host_permission();
+        return Some(host.into_iter().chain(call.value_permissions(config)).collect());
     }
     let listed = tool.permissions.as_deref()?;
     Some(listed.iter().filter_map(|ask| ask.permission.clone()).collect())

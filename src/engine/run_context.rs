@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation};
+use crate::engine::base_url_hosts::base_url_hosts_of_run;
 use crate::engine::builder::with_validated_tools;
 use crate::engine::requested_permissions::{declared_permissions, requests_store, with_permissions};
 use crate::engine::script_selection::SelectedScript;
@@ -33,7 +34,11 @@ impl EngineInner {
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)
         })?;
-        let declared = declared_permissions(skill, selected.runtime);
+        let providers = self.run_providers(invocation);
+        let tool = selected.tool.as_deref().filter(|tool| tool.http().is_some());
+        let values = (&providers, &invocation.extensions);
+        let hosts = base_url_hosts_of_run((skill, tool), values, &token)?;
+        let declared = with_permissions(declared_permissions(skill, selected.runtime), hosts.iter().cloned());
         let listed = declared.listed().len();
         let asked = with_permissions(declared, executor.requested_permissions());
         let (folder_index, folder) = self.folders.of_run(set, skill, invocation)?;
@@ -41,7 +46,8 @@ impl EngineInner {
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
         let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
         let requests_store = requests_store(&asked);
-        let permissions = self.run_permissions(skill, (selected, listed), asked, invocation, protected)?;
+        let permissions =
+            self.run_permissions(skill, (selected, listed, hosts), asked, invocation, protected)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
             .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
@@ -51,7 +57,7 @@ impl EngineInner {
             .limits(limits.clone())
             .sandbox_mode(self.run_sandbox_mode(skill, invocation))
             .execution_mode(mode)
-            .providers(self.run_providers(invocation))
+            .providers(providers)
             .extensions(self.run_extensions(
                 skill,
                 (selected, &script.source),

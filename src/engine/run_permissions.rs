@@ -7,17 +7,18 @@ use crate::engine::requested_permissions::narrowed_permissions;
 use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use metier_core::error::Result;
+use metier_core::executor::RuntimeId;
 use metier_core::policy::{
     PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error,
 };
 
 impl EngineInner {
-    /// Those of a run of this script, which requests all but the first so many of what is requested. Fails for a tool that the caller
-    /// left out.
+    /// Those of a run of this script, which requests all but the first so many of what is requested. `hosts` are those that settings decide
+    /// about. Fails for a tool that the caller left out.
     pub(super) fn run_permissions(
         &self,
         skill: &Skill,
-        (selected, listed): (&SelectedScript, usize),
+        (selected, listed, hosts): (&SelectedScript, usize, Vec<Permission>),
         requested: RequestedPermissions,
         invocation: &Invocation,
         protected_folders: &[String],
@@ -31,7 +32,12 @@ impl EngineInner {
             return Err(filtered_tool_error(format_args!("failed to call the tool {}", tool.name)));
         }
         Ok(match narrowed_by_tool(skill, selected) {
-            Some((tool, file, narrowed)) => permissions.for_tool((skill.name(), tool), file, narrowed),
+            Some((tool, file, mut narrowed)) => {
+                if selected.runtime == RuntimeId::HTTP_CALL {
+                    narrowed.extend(hosts);
+                }
+                permissions.for_tool((skill.name(), tool), file, narrowed)
+            }
             None => permissions,
         })
     }

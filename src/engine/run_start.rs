@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::{Attempts, SkillSet};
+use crate::engine::tool_selection::refuse_internal;
 use crate::engine::trust::RunTrust;
 use crate::registry::{Skill, command_skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -99,7 +100,8 @@ impl EngineInner {
                 let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
                 let selected = self
                     .check_enabled(&skill)
-                    .and_then(|()| self.selected_script(&skill, invocation.script_choice()?));
+                    .and_then(|()| self.selected_script(&skill, invocation.script_choice()?))
+                    .and_then(|selected| refuse_internal(&skill, selected, by));
                 let script = selected.map(|selected| {
                     let opened = self.open_listed_script(&skill, &selected, listed, token);
                     (selected, opened)

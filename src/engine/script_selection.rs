@@ -99,8 +99,7 @@ fn refuse_tool_script(skill: &Skill, selected: SelectedScript) -> Result<Selecte
     let Some(contract) = contract else { return Ok(selected) };
     let is_handler = |tool: &&ProvidedTool| tool.script().is_some_and(|script| script.path == selected.path);
     let names: Vec<&str> = contract
-        .tools
-        .iter()
+        .all_tools()
         .filter(is_handler)
         .map(|tool| tool.name.as_str())
         .take(MAX_SHOWN_TOOLS)

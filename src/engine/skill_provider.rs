@@ -38,6 +38,9 @@ impl SkillProvider for EngineSkillProvider {
     }
 
     fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
+        if let Some(own) = name.strip_prefix('.') {
+            return self.call_own_tool(ctx, own, input);
+        }
         let no_tool = || SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
         let (skill, tool) = split_tool_name(name).ok_or_else(no_tool)?;
         self.call(ctx, (skill, Some(tool)), input)
@@ -62,6 +65,16 @@ impl SkillProvider for EngineSkillProvider {
 }
 
 impl EngineSkillProvider {
+    /// Calls a tool of the skill that runs. Its error is that of the caller too.
+    fn call_own_tool(&self, ctx: &SkillContext, tool: &str, input: Value) -> Result<Value> {
+        let skill = ctx.qualified_name().unwrap_or(ctx.skill());
+        self.call(ctx, (skill, Some(tool)), input).map_err(|error| {
+            let chain = error.callees().join(" > ");
+            let own = error.message().strip_prefix(&format!("skill {chain} failed: "));
+            own.map_or_else(|| error.clone(), |own| error.with_message(own).with_callees(Vec::new()))
+        })
+    }
+
     /// Runs a skill, or calls a tool that it offers.
     fn call(&self, ctx: &SkillContext, (name, tool): (&str, Option<&str>), input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");

@@ -10,7 +10,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::host::catch_panic;
 use metier_core::suggestion::{closest, did_you_mean};
-use metier_skill::contract::{Entrypoint, ToolHandler};
+use metier_skill::contract::{Contract, Entrypoint, ToolHandler};
 
 /// What runs when a tool of the skill is called; `unknown-skill` if the skill does not offer it, `unavailable` for one that is only
 /// declared.
@@ -20,9 +20,23 @@ pub(super) fn select_tool(runtimes: &Runtimes, skill: &Skill, name: &str) -> Res
         .map_err(|error| skill.with_location_path(error, None))
 }
 
+/// `unknown-skill` for an internal tool, unless the skill of this qualified name, which calls it, is its own.
+pub(super) fn refuse_internal(
+    skill: &Skill,
+    selected: SelectedScript,
+    caller: Option<&str>,
+) -> Result<SelectedScript> {
+    match selected.tool.as_deref() {
+        Some(tool) if tool.is_internal && caller != Some(skill.qualified_name().as_str()) => {
+            Err(unknown_tool_error(skill, &tool.name))
+        }
+        _ => Ok(selected),
+    }
+}
+
 /// The plans that run when a tool of the skill is called.
 pub(super) fn tool_plans(runtimes: &Runtimes, skill: &Skill) -> Vec<SelectedScript> {
-    let tools = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    let tools = skill.contract().into_iter().flat_map(Contract::all_tools);
     let may_be_plan = |script: &Entrypoint| {
         script.runtime.as_deref().map_or_else(
             || runtimes.for_script(&script.path, None, false) == RuntimeId::TOOL_SEQUENCE,
@@ -32,7 +46,7 @@ pub(super) fn tool_plans(runtimes: &Runtimes, skill: &Skill) -> Vec<SelectedScri
     // A file with another extension is a plan where the skill declares that runtime.
     let is_declared = declared_runtime(runtimes, skill)
         .is_ok_and(|declared| declared.is_some_and(|it| it.runtime == RuntimeId::TOOL_SEQUENCE));
-    let planned = tools.iter().filter(|tool| is_declared || tool.script().is_some_and(may_be_plan));
+    let planned = tools.filter(|tool| is_declared || tool.script().is_some_and(may_be_plan));
     let selected = planned.filter_map(|tool| select_tool(runtimes, skill, &tool.name).ok());
     selected.filter(|selected| selected.runtime == RuntimeId::TOOL_SEQUENCE).collect()
 }

@@ -69,7 +69,10 @@ fn hostile_names_in_a_call_are_errors_and_never_another_tool() {
     let run = Invocation::new("x").input(json!(names));
     let kinds = value(project.engine().run(granted(run, &["tool:weather.forecast"])));
     for (name, kind) in names.iter().zip(kinds.as_array().unwrap()) {
-        assert!(matches!(kind.as_str(), Some("denied" | "invalid-argument")), "{name:?}: {kind}");
+        // A dot at the beginning means a tool of the skill that calls, which has none.
+        let expected =
+            if name.starts_with('.') { ["unknown-skill"; 2] } else { ["denied", "invalid-argument"] };
+        assert!(kind.as_str().is_some_and(|kind| expected.contains(&kind)), "{name:?}: {kind}");
     }
 }
 

@@ -261,17 +261,19 @@ tools:
     assert_eq!(client.requests().len(), 2);
 }
 
+/// Why a call with this line is refused, at that line.
+pub fn refusal(line: &str) -> String {
+    let contract = format!(
+        "base_url: https://api.test/v1\nconfig: {{token: {{secret: true}}, region: {{}}}}\ntools:\n  - name: t\n    inputs: {{id: {{type: string}}}}\n    http:\n      {line}\n"
+    );
+    let parsed = parse(contract.as_bytes());
+    let found = parsed.blocking_diagnostic().unwrap_or_else(|| panic!("accepted: {line}")).clone();
+    assert_eq!(found.line, 7, "{line}: {found:?}");
+    found.message
+}
+
 #[test]
 fn what_cannot_be_a_call_is_refused_at_its_line() {
-    let refusal = |line: &str| {
-        let contract = format!(
-            "base_url: https://api.test/v1\nconfig: {{token: {{secret: true}}, region: {{}}}}\ntools:\n  - name: t\n    inputs: {{id: {{type: string}}}}\n    http:\n      {line}\n"
-        );
-        let parsed = parse(contract.as_bytes());
-        let found = parsed.blocking_diagnostic().unwrap_or_else(|| panic!("accepted: {line}")).clone();
-        assert_eq!(found.line, 7, "{line}: {found:?}");
-        found.message
-    };
     for (line, words) in [
         ("method: CONNECT", "is not a method"),
         ("method: \"GET\\r\\nX: y\"", "is not a method"),
@@ -299,7 +301,7 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
         ("headers: {a: [b]}", "must be a text"),
         ("body: {a: 1}", "a GET request has no body"),
         ("query: {a: {b: $secrets.nothing}}", "no secret"),
-        ("response: xml", "json or text"),
+        ("response: xml", "json, json_lines or text"),
         ("expect: {status: 2xx}", "a status is a number"),
         ("expect: {status: []}", "every call would fail"),
         ("expect: {fields: [$inputs.id]}", "not part of the response"),

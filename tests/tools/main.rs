@@ -10,6 +10,7 @@ mod handlers;
 mod hostile;
 mod http;
 mod http_attacks;
+mod http_services;
 mod plans;
 #[path = "../engine/project.rs"]
 #[allow(dead_code, reason = "what the engine's tests need besides")]

@@ -2,13 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{BuiltRequest, build_request};
-use super::response::{check_status, result_value};
+use super::paging::{PageReader, PageState};
+use super::request::{BuiltRequest, RequestValues, build_request};
+use super::response::{Scope, check_status, read_response};
 use super::retry::{NextTry, Tries, wait};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{LogLevel, SandboxReport, SkillContext};
-use metier_skill::contract::{self, CONFIG, HttpCall, SECRETS, named_value};
+use metier_core::template::Reference;
+use metier_skill::contract::{
+    self, CONFIG, HttpCall, PagePlace, Paging, ResolvedBaseUrl, SECRETS, named_value,
+};
 
 /// A call of one tool.
 struct HttpCallExecutor {
@@ -54,24 +58,109 @@ impl SkillExecutor for HttpCallExecutor {
         };
         ctx.report_sandbox(SandboxReport::IN_PROCESS);
         let input = input.value_or_empty();
-        let values = json!({
-            CONFIG: read_values(ctx, "config", &self.config)?,
+        let settings = json!({
+            CONFIG: self.read_settings(ctx)?,
             SECRETS: read_values(ctx, "secret", &self.secrets)?,
         });
-        let request = build_request(&self.call, (&input, &values), ctx.limits().output)
-            .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
-        let response = self.send(ctx, &request)?;
-        check_status(&self.call, &response)?;
-        let value = result_value(&self.call, &input, &response, ctx.limits().output)
-            .map_err(|error| error.with_message(format!("tool {}: {error}", self.tool)))?;
-        Ok(value.into())
+        let run = CallRun::new(self, ctx, &input, &settings)?;
+        match &self.call.paging {
+            Some(paging) => run.read_pages(paging),
+            None => run.read(),
+        }
+        .map(SkillOutput::from)
     }
 }
 
-impl HttpCallExecutor {
+/// One call, with the values that it sends.
+struct CallRun<'r> {
+    tool: &'r str,
+    call: &'r HttpCall,
+    ctx: &'r SkillContext,
+    input: &'r Value,
+    settings: &'r Value,
+    base: ResolvedBaseUrl,
+    /// What errors call the service.
+    service: String,
+}
+
+impl<'r> CallRun<'r> {
+    fn new(
+        executor: &'r HttpCallExecutor,
+        ctx: &'r SkillContext,
+        input: &'r Value,
+        settings: &'r Value,
+    ) -> Result<Self> {
+        let HttpCallExecutor { tool, call, .. } = executor;
+        let lookup = |reference: &Reference| reference.resolve_in(settings.get(named_value(reference)?.0)?);
+        let base = call.base_url.resolve(lookup).map_err(|reason| {
+            SkillError::new(ErrorKind::Unavailable, format!("tool {tool}: {reason}"))
+                .with_help("set the address, such as https://api.example.com")
+        })?;
+        let host = || host_of(&base.url).to_owned();
+        let service = call.service.clone().unwrap_or_else(host);
+        Ok(Self { tool, call, ctx, input, settings, base, service })
+    }
+
+    /// The value of one request.
+    fn read(&self) -> Result<Value> {
+        let mut response = self.request(None)?;
+        let Some(template) = &self.call.result else { return Ok(response["body"].take()) };
+        let scope = Scope::new(self.input, &response);
+        scope
+            .value(template, &mut self.ctx.limits().output.clone())
+            .map_err(|error| self.with_tool_name(&error))
+    }
+
+    /// The items of several pages, and where a later call goes on.
+    fn read_pages(&self, paging: &Paging) -> Result<Value> {
+        let max_bytes = self.ctx.limits().output;
+        let (mut pages, mut place) =
+            PageReader::new(paging, self.input, max_bytes).map_err(|error| self.with_tool_name(&error))?;
+        let (response, next) = loop {
+            let response = self.request(place.as_ref().map(|place| (&paging.into, place)))?;
+            let scope = Scope::new(self.input, &response);
+            match pages.add(&scope).map_err(|error| self.with_tool_name(&error))? {
+                PageState::Next(next) => place = Some(next),
+                PageState::Ended(next) => break (response, next),
+            }
+        };
+        let (items, omitted) = pages.into_items();
+        if omitted > 0 {
+            let text =
+                format!("tool {}: {omitted} items of a page were left out; ask for smaller pages", self.tool);
+            self.ctx.log(LogLevel::Warn, text)?;
+        }
+        let Some(template) = &self.call.result else {
+            return Ok(json!({Paging::ITEMS: items, Paging::NEXT: next}));
+        };
+        let scope = Scope::new(self.input, &response);
+        let scope = scope.with(Paging::ITEMS, &items).with(Paging::NEXT, &next);
+        scope.value(template, &mut max_bytes.clone()).map_err(|error| self.with_tool_name(&error))
+    }
+
+    /// The response to one request, as references name it.
+    fn request(&self, page: Option<(&PagePlace, &Value)>) -> Result<Value> {
+        let values = RequestValues { input: self.input, settings: self.settings, base: &self.base, page };
+        let request = build_request(self.call, values, self.ctx.limits().output)
+            .map_err(|error| self.with_tool_name(&error))?;
+        let response = self.send(&request)?;
+        check_status(self.call, &self.service, &response)?;
+        read_response(self.call, (&self.service, self.input), &response)
+            .map_err(|error| self.with_tool_name(&error))
+    }
+
+    /// The error with the name of the tool, unless it begins with that of the service.
+    fn with_tool_name(&self, error: &SkillError) -> SkillError {
+        if error.message().starts_with('[') {
+            return error.clone();
+        }
+        error.with_message(format!("tool {}: {error}", self.tool))
+    }
+
     /// The response, of the last of several tries where earlier ones may be repeated.
-    fn send(&self, ctx: &SkillContext, request: &BuiltRequest) -> Result<Value> {
-        let mut tries = Tries::new(&self.call, &request.options["headers"], ctx);
+    fn send(&self, request: &BuiltRequest) -> Result<Value> {
+        let ctx = self.ctx;
+        let mut tries = Tries::new(self.call, &request.options["headers"], ctx);
         loop {
             let sent = ctx.call("http", vec![request.url.as_str().into(), request.options.clone()]);
             let (next, what) = match &sent {
@@ -88,7 +177,7 @@ impl HttpCallExecutor {
                 }
                 NextTry::TooLate(pause) => {
                     return sent.and_then(|response| {
-                        check_status(&self.call, &response).map_err(|error| {
+                        check_status(self.call, &self.service, &response).map_err(|error| {
                             error.with_help(format!("call it again in {} seconds", pause.as_secs().max(1)))
                         })?;
                         Ok(response)
@@ -97,6 +186,24 @@ impl HttpCallExecutor {
             }
         }
     }
+}
+
+impl HttpCallExecutor {
+    /// The settings that it sends. One that is a part of the address is not replaced by its default where a variable is set that the run
+    /// may not read.
+    fn read_settings(&self, ctx: &SkillContext) -> Result<Value> {
+        let in_address: Vec<&str> =
+            self.call.base_url.references().filter_map(named_value).map(|it| it.1).collect();
+        for name in self.config.iter().filter(|name| in_address.contains(&name.as_str())) {
+            ctx.require_setting_variable(name)?;
+        }
+        read_values(ctx, "config", &self.config)
+    }
+}
+
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
 }
 
 /// The settings or secrets of these names, as a script reads them.

@@ -1,12 +1,19 @@
 //! The request of a declared call. What an input names stays where it is written: in its segment of the path, its parameter, its header
 //! or its part of the body.
 
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::percent_encoding::{self, decode_lenient};
 use metier_core::template::{PathSegment, Reference, ReferenceRoot, ResolveError, Resolver, TemplatePiece};
-use metier_skill::contract::{HttpCall, SECRETS, named_value};
+use metier_core::template::{Template, ValueTemplate};
+use metier_skill::contract::{
+    CallBody, CallQuery, HttpCall, PagePlace, ResolvedBaseUrl, SECRETS, named_value,
+};
 
 /// The URL and the options of `ctx.http`.
 #[derive(Debug, PartialEq)]
@@ -15,34 +22,42 @@ pub(super) struct BuiltRequest {
     pub(super) options: Value,
 }
 
+/// What a request is made of besides its declaration.
+#[derive(Clone, Copy)]
+pub(super) struct RequestValues<'v> {
+    pub(super) input: &'v Value,
+    /// The settings and secrets, by the names that references have for them.
+    pub(super) settings: &'v Value,
+    pub(super) base: &'v ResolvedBaseUrl,
+    /// The place of a page, and where it is sent.
+    pub(super) page: Option<(&'v PagePlace, &'v Value)>,
+}
+
 /// The most bytes of a URL.
 const MAX_URL_BYTES: usize = 16 << 10;
 
-/// The request with these inputs, settings and secrets, of at most so many bytes; `invalid-input` for an input that would leave its place.
+/// The request with these values, of at most so many bytes; `invalid-input` for an input that would leave its place.
 pub(super) fn build_request(
     call: &HttpCall,
-    (input, values): (&Value, &Value),
+    values: RequestValues<'_>,
     max_bytes: u64,
 ) -> Result<BuiltRequest> {
-    let lookup = |reference: &Reference| lookup(reference, input, values);
+    let lookup = |reference: &Reference| values.lookup(reference);
     let mut resolver = Resolver::new(lookup, max_bytes);
-    let mut url = call.base_url.clone();
+    let mut url = values.base.url.clone();
     for segment in &call.path {
         url.push('/');
         push_segment(&mut url, segment, &call.multi_segment, &lookup)?;
         require_short(&url)?;
     }
     let mut separator = '?';
-    for (name, template) in &call.query {
-        let value = resolver.value(template).map_err(resolve_error)?.unwrap_or_default();
-        let values = match value {
-            Value::Array(items) => items,
-            value => vec![value],
-        };
-        for value in values.iter().filter(|value| !value.is_null()) {
-            let text = scalar_text(value).ok_or_else(|| {
-                input_error(format!("the parameter {name} must be a text, a number or a list of them"))
-            })?;
+    if let Some(query) = &values.base.query {
+        url.push('?');
+        url.push_str(query);
+        separator = '&';
+    }
+    let mut add = |name: &str, value: &Value| -> Result<()> {
+        for text in parameter_texts(name, value)? {
             url.push(separator);
             encode(&mut url, name);
             url.push('=');
@@ -50,6 +65,13 @@ pub(super) fn build_request(
             separator = '&';
             require_short(&url)?;
         }
+        Ok(())
+    };
+    for (name, value) in &parameters(&call.query, &mut resolver)? {
+        add(name, value)?;
+    }
+    if let Some((PagePlace::Query(name), value)) = values.page {
+        add(name, value)?;
     }
     let mut headers = Map::new();
     for (name, template) in &call.headers {
@@ -57,29 +79,153 @@ pub(super) fn build_request(
         else {
             continue;
         };
-        let text = scalar_text(&value).filter(|text| is_header_value(text));
-        // A value may be a secret, so no error repeats it.
-        let text = text
-            .ok_or_else(|| input_error(format!("the header {name} must be printable ASCII in one line")))?;
-        headers.insert(name.clone(), text.into());
+        headers.insert(name.clone(), header_text(name, &value)?.into());
     }
-    let mut options = json!({"method": call.method, "headers": headers, "base_url": call.base_url});
-    if let Some(template) = &call.body {
-        options["json"] = resolver.value(template).map_err(resolve_error)?.unwrap_or_default();
-        if options["json"].is_null() {
-            return Err(input_error("the body of the request has no value".into()));
-        }
+    if let Some(parts) = &call.basic {
+        headers.insert("Authorization".into(), basic_authorization(parts, &mut resolver)?.into());
     }
+    let mut options = json!({"method": call.method, "base_url": values.base.url});
+    if let Some(body) = &call.body {
+        add_body(&mut options, &mut headers, body, &mut resolver)?;
+    }
+    if let Some((PagePlace::Body(keys), value)) = values.page {
+        let place = keys.iter().try_fold(&mut options["json"], |place, key| {
+            if place.is_null() {
+                *place = json!({});
+            }
+            Some(place.as_object_mut()?.entry(key.as_str()).or_insert(Value::Null))
+        });
+        *place.ok_or_else(|| input_error("the body has no place for a page".into()))? = value.clone();
+    }
+    options["headers"] = headers.into();
     Ok(BuiltRequest { url, options })
 }
 
-/// What a reference names.
-fn lookup<'v>(reference: &Reference, input: &'v Value, values: &'v Value) -> Option<&'v Value> {
-    match (&reference.root, named_value(reference)) {
-        (ReferenceRoot::Inputs, _) => reference.resolve_in(input),
-        (_, Some((root, _))) => reference.resolve_in(values.get(root)?),
-        _ => None,
+impl<'v> RequestValues<'v> {
+    /// What a reference names.
+    fn lookup(&self, reference: &Reference) -> Option<&'v Value> {
+        match (&reference.root, named_value(reference)) {
+            (ReferenceRoot::Inputs, _) => reference.resolve_in(self.input),
+            (_, Some((root, _))) => reference.resolve_in(self.settings.get(root)?),
+            _ => None,
+        }
     }
+}
+
+/// The parameters with their values, without those that have none.
+fn parameters<'c, 'v, L: Fn(&Reference) -> Option<&'v Value>>(
+    query: &'c CallQuery,
+    resolver: &mut Resolver<'v, L>,
+) -> Result<Vec<(Cow<'c, str>, Value)>> {
+    let pairs = match query {
+        CallQuery::Named(pairs) => pairs,
+        CallQuery::Object(reference) => {
+            let template = Template::Reference(reference.clone());
+            return match resolver.text(&template).map_err(resolve_error)? {
+                None | Some(Value::Null) => Ok(Vec::new()),
+                Some(Value::Object(entries)) => {
+                    Ok(entries.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect())
+                }
+                Some(_) => Err(input_error(format!("{reference} must be an object of parameters"))),
+            };
+        }
+    };
+    let mut found = Vec::new();
+    for (name, template) in pairs {
+        if let Some(value) = resolver.value(template).map_err(resolve_error)? {
+            found.push((Cow::Borrowed(name.as_str()), value));
+        }
+    }
+    Ok(found)
+}
+
+/// The texts of a parameter: of a list one for each item, of null none.
+fn parameter_texts(name: &str, value: &Value) -> Result<Vec<String>> {
+    let values = match value {
+        Value::Array(items) => items.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    let text = |value: &Value| {
+        scalar_text(value).ok_or_else(|| {
+            input_error(format!("the parameter {name} must be a text, a number or a list of them"))
+        })
+    };
+    values.iter().filter(|value| !value.is_null()).map(text).collect()
+}
+
+/// A value may be a secret, so no error repeats it.
+fn header_text(name: &str, value: &Value) -> Result<String> {
+    let text = scalar_text(value).filter(|text| is_header_value(text));
+    text.ok_or_else(|| input_error(format!("the header {name} must be printable ASCII in one line")))
+}
+
+/// `Basic` with user name and password (RFC 7617, 2).
+fn basic_authorization<'v, L: Fn(&Reference) -> Option<&'v Value>>(
+    (user, password): &(Template, Template),
+    resolver: &mut Resolver<'v, L>,
+) -> Result<String> {
+    let mut part = |template: &Template| {
+        let value = resolver.text(template).map_err(resolve_error)?;
+        let text = value.as_ref().and_then(scalar_text).filter(|text| !text.chars().any(char::is_control));
+        text.ok_or_else(|| input_error("`basic` needs a user name and a password, each in one line".into()))
+    };
+    let (user, password) = (part(user)?, part(password)?);
+    if user.contains(':') {
+        return Err(input_error("the user name of `basic` has a colon, which would end it".into()));
+    }
+    Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+}
+
+fn add_body<'v, L: Fn(&Reference) -> Option<&'v Value>>(
+    options: &mut Value,
+    headers: &mut Map<String, Value>,
+    body: &CallBody,
+    resolver: &mut Resolver<'v, L>,
+) -> Result<()> {
+    let content_type = match body {
+        CallBody::Json(template) => {
+            options["json"] = resolver.value(template).map_err(resolve_error)?.unwrap_or_default();
+            if options["json"].is_null() {
+                return Err(input_error("the body of the request has no value".into()));
+            }
+            return Ok(());
+        }
+        CallBody::Form(pairs) => {
+            options["body"] = form(pairs, resolver)?.into();
+            "application/x-www-form-urlencoded"
+        }
+        CallBody::Text(template) => {
+            let value = resolver.text(template).map_err(resolve_error)?;
+            let text = value.as_ref().and_then(scalar_text);
+            options["body"] =
+                text.ok_or_else(|| input_error("the body of the request has no text".into()))?.into();
+            "text/plain; charset=utf-8"
+        }
+    };
+    if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
+        headers.insert("Content-Type".into(), content_type.into());
+    }
+    Ok(())
+}
+
+/// Fields as a web form sends them.
+fn form<'v, L: Fn(&Reference) -> Option<&'v Value>>(
+    pairs: &[(String, ValueTemplate)],
+    resolver: &mut Resolver<'v, L>,
+) -> Result<String> {
+    let mut form = String::new();
+    for (name, template) in pairs {
+        let value = resolver.value(template).map_err(resolve_error)?.unwrap_or_default();
+        for text in parameter_texts(name, &value)? {
+            if !form.is_empty() {
+                form.push('&');
+            }
+            encode(&mut form, name);
+            form.push('=');
+            encode(&mut form, &text);
+        }
+    }
+    Ok(form)
 }
 
 /// Adds a segment of the path, or several where the input may have them.
@@ -117,6 +263,9 @@ fn push_segment<'v>(
                 require_segment(reference, &text)?;
                 encode(url, &text);
                 whole.push_str(&text);
+            }
+            TemplatePiece::Optional(_) => {
+                return Err(input_error("a path has no optional parts".into()));
             }
         }
     }

@@ -1,13 +1,12 @@
 //! The value of a response: what the declaration expects of it is checked, and what it asks for is taken.
 
-use serde_json::{Value, json};
-
 use http::StatusCode;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::strict_json;
 use metier_core::template::{Reference, ReferenceRoot, ResolveError, Resolver};
-use metier_skill::contract::{HttpCall, RESPONSE};
+use metier_skill::contract::{HttpCall, RESPONSE, ResponseFormat, ResultTemplate};
+use serde_json::{Map, Value, json};
 
 /// The most characters of a response that an error repeats.
 const MAX_SHOWN: usize = 300;
@@ -18,21 +17,24 @@ fn status_of(response: &Value) -> u16 {
 }
 
 /// `tool` where the status is none that the call expects, in the words of the service: `[GitHub] Not Found (HTTP 404)`.
-pub(super) fn check_status(call: &HttpCall, response: &Value) -> Result<()> {
+pub(super) fn check_status(call: &HttpCall, service: &str, response: &Value) -> Result<()> {
     let status = status_of(response);
     if call.statuses.iter().any(|range| range.contains(&status)) {
         return Ok(());
     }
     let text = response["body"].as_str().unwrap_or_default().trim();
+    let body: Value = serde_json::from_str(text).unwrap_or_default();
     let known = || StatusCode::from_u16(status).ok()?.canonical_reason().map(str::to_owned);
-    let reason = named_reason(text).or_else(|| (!text.is_empty()).then(|| text.to_owned())).or_else(known);
-    let reason = shorten(&reason.unwrap_or_else(|| "no reason was given".into()), MAX_SHOWN);
-    let service = call.service.as_deref().unwrap_or_else(|| host_of(&call.base_url));
-    Err(response_error(format!("[{service}] {reason} (HTTP {status})")))
+    let reason = named_reason(&body).or_else(|| (!text.is_empty()).then(|| text.to_owned())).or_else(known);
+    Err(service_error(service, &reason.unwrap_or_else(|| "no reason was given".into()), status))
+}
+
+fn service_error(service: &str, reason: &str, status: u16) -> SkillError {
+    response_error(format!("[{service}] {} (HTTP {status})", shorten(reason, MAX_SHOWN)))
 }
 
 /// What an answer in JSON says about its failure, in the places where services write it.
-fn named_reason(text: &str) -> Option<String> {
+fn named_reason(body: &Value) -> Option<String> {
     const PLACES: [&str; 9] = [
         "/error/message",
         "/message",
@@ -44,56 +46,136 @@ fn named_reason(text: &str) -> Option<String> {
         "/error",
         "/title",
     ];
-    let body: Value = serde_json::from_str(text).ok()?;
     let found =
         PLACES.iter().find_map(|place| body.pointer(place)?.as_str().filter(|text| !text.trim().is_empty()));
     found.map(|reason| reason.trim().to_owned())
 }
 
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or(rest)
-}
-
-/// The value of what `ctx.http` answered with, of at most so many bytes; `tool` where the response is none that the call expects.
-pub(super) fn result_value(
+/// The response as references name it, with its body read; `tool` where it is none that the call expects.
+pub(super) fn read_response(
     call: &HttpCall,
-    input: &Value,
+    (service, input): (&str, &Value),
     response: &Value,
-    max_bytes: u64,
 ) -> Result<Value> {
     let text = response["body"].as_str().unwrap_or_default();
     let status = status_of(response);
-    let body = match (call.is_text, text.trim().is_empty()) {
-        (true, _) => Value::from(text),
-        (false, true) => Value::Null,
-        (false, false) => strict_json::parse_repaired(text)
-            .map_err(|error| response_error(format!("the body of the response is no JSON: {error}")))?,
+    let parse = |text: &str| {
+        strict_json::parse_repaired(text)
+            .map_err(|error| response_error(format!("the body of the response is no JSON: {error}")))
     };
-    let response = json!({RESPONSE: {"status": status, "headers": response["headers"], "body": body}});
-    let lookup = |reference: &Reference| match &reference.root {
-        ReferenceRoot::Inputs => reference.resolve_in(input),
-        ReferenceRoot::Variable(name) => reference.resolve_in(response.get(name)?),
-        _ => None,
+    let lines = || text.lines().filter(|line| !line.trim().is_empty()).map(parse);
+    let body = match call.response {
+        ResponseFormat::Text => Value::from(text),
+        ResponseFormat::Json if text.trim().is_empty() => Value::Null,
+        ResponseFormat::Json => parse(text)?,
+        ResponseFormat::JsonLines => Value::Array(lines().collect::<Result<_>>()?),
     };
-    if let Some(missing) = call.required.iter().find(|field| lookup(field).is_none_or(Value::is_null)) {
+    let response = json!({"status": status, "headers": response["headers"], "body": body});
+    let scope = Scope::new(input, &response);
+    let has_value = |field: &Reference| {
+        scope.lookup(field).is_some_and(|value| match value {
+            Value::Null => false,
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(entries) => !entries.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            Value::Bool(_) | Value::Number(_) => true,
+        })
+    };
+    let is_true = |field: &Reference| scope.lookup(field) == Some(&Value::Bool(true));
+    let refused =
+        call.absent.iter().find(|field| has_value(field)).map(|field| format!("the response has {field}"));
+    let refused = refused.or_else(|| {
+        let field = call.is_true.iter().find(|field| !is_true(field))?;
+        Some(format!("the response says that the call failed: {field} is not true"))
+    });
+    if let Some(sentence) = refused {
+        let reason = named_reason(&response["body"]).unwrap_or(sentence);
+        return Err(service_error(service, &reason, status));
+    }
+    let missing = |field: &&Reference| scope.lookup(field).is_none_or(Value::is_null);
+    if let Some(missing) = call.required.iter().find(missing) {
         return Err(response_error(format!("the response has no {missing}")));
     }
-    let Some(template) = &call.result else { return Ok(body_of(response)) };
-    let value = Resolver::new(lookup, max_bytes).value(template).map_err(|error| match error {
+    Ok(response)
+}
+
+/// What a result may refer to.
+#[derive(Clone)]
+pub(super) struct Scope<'v> {
+    input: &'v Value,
+    /// The nearest one of a name is last.
+    variables: Vec<(&'v str, &'v Value)>,
+}
+
+impl<'v> Scope<'v> {
+    pub(super) fn new(input: &'v Value, response: &'v Value) -> Self {
+        Self { input, variables: vec![(RESPONSE, response)] }
+    }
+
+    pub(super) fn with(&self, name: &'v str, value: &'v Value) -> Self {
+        let mut scope = self.clone();
+        scope.variables.push((name, value));
+        scope
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<&'v Value> {
+        self.variables.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    pub(super) fn lookup(&self, reference: &Reference) -> Option<&'v Value> {
+        match &reference.root {
+            ReferenceRoot::Inputs => reference.resolve_in(self.input),
+            ReferenceRoot::Variable(name) => reference.resolve_in(self.variable(name)?),
+            _ => None,
+        }
+    }
+
+    /// The value of a template, which takes its bytes from `left`; `tool` where the response has no such part.
+    pub(super) fn value(&self, template: &ResultTemplate, left: &mut u64) -> Result<Value> {
+        Ok(self.resolve(template, left)?.unwrap_or_default())
+    }
+
+    /// The same; `None` for a reference to what is not there, which is left out of its object.
+    fn resolve(&self, template: &ResultTemplate, left: &mut u64) -> Result<Option<Value>> {
+        Ok(Some(match template {
+            ResultTemplate::Value(value) => {
+                let mut resolver = Resolver::new(|reference: &Reference| self.lookup(reference), *left);
+                let found = resolver.value(value).map_err(resolve_error)?;
+                *left = resolver.left();
+                return Ok(found);
+            }
+            ResultTemplate::List(items) => {
+                items.iter().map(|item| self.value(item, left)).collect::<Result<Vec<_>>>()?.into()
+            }
+            ResultTemplate::Object(entries) => {
+                let mut object = Map::new();
+                for (key, value) in entries {
+                    object.extend(self.resolve(value, left)?.map(|value| (key.clone(), value)));
+                }
+                object.into()
+            }
+            ResultTemplate::ForEach { items, name, value } => match self.lookup(items) {
+                None | Some(Value::Null) => json!([]),
+                Some(Value::Array(found)) => {
+                    let each = |item| self.with(name, item).value(value, left);
+                    found.iter().map(each).collect::<Result<Vec<_>>>()?.into()
+                }
+                Some(_) => return Err(response_error(format!("{items} is not a list"))),
+            },
+        }))
+    }
+}
+
+fn resolve_error(error: ResolveError) -> SkillError {
+    match error {
         ResolveError::Missing(reference) => response_error(format!("the response has no {reference}")),
         ResolveError::TooLarge => {
             SkillError::new(ErrorKind::Output, "the value is larger than the output limit")
                 .with_help("take less of the response")
         }
-    })?;
-    Ok(value.unwrap_or_default())
+    }
 }
 
-fn body_of(mut response: Value) -> Value {
-    response[RESPONSE]["body"].take()
-}
-
-fn response_error(sentence: String) -> SkillError {
+pub(super) fn response_error(sentence: String) -> SkillError {
     SkillError::new(ErrorKind::Tool, sentence)
 }

@@ -120,7 +120,7 @@ fn entrypoint_diagnostics(
     let built_in = Runtimes::built_in();
     let declared = name.and_then(|name| built_in.find(name).ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
-    let entrypoints = entrypoints.chain(contract.tools.iter().filter_map(ProvidedTool::script));
+    let entrypoints = entrypoints.chain(contract.all_tools().filter_map(ProvidedTool::script));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
     for entrypoint in entrypoints {

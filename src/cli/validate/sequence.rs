@@ -63,7 +63,7 @@ fn tool_sequences<'c>(
 ) -> Vec<(String, Option<&'c Schema>)> {
     let runtimes = &Runtimes::built_in();
     let declared = declared_runtime(runtimes, manifest, contract);
-    let tools = contract.map_or(&[][..], |contract| &contract.tools);
+    let tools = contract.into_iter().flat_map(Contract::all_tools);
     let sequence = |tool: &'c ProvidedTool| {
         let script = tool.script()?;
         let runtime = match &script.runtime {
@@ -73,7 +73,7 @@ fn tool_sequences<'c>(
         let is_there = runtime == RuntimeId::TOOL_SEQUENCE && dir.symlink_metadata(&script.path).is_ok();
         is_there.then(|| (script.path.clone(), tool.input_schema.as_ref()))
     };
-    tools.iter().filter_map(sequence).collect()
+    tools.filter_map(sequence).collect()
 }
 
 fn declared_runtime(

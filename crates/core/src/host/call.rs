@@ -10,7 +10,7 @@ use super::context::SkillContext;
 use super::event::EventKind;
 use super::files::relative_path;
 use super::function::{AccessRule, HostFunction, Param, ValueType};
-use super::functions::function;
+use super::functions::{function, is_own_tool};
 use super::http::url_host_and_port;
 use super::log::LogLevel;
 use super::memory::check_memory_reserve;
@@ -133,6 +133,11 @@ impl HostFunction {
             AccessRule::Read(at) => (Access::read(text(at)), "read", text(at)),
             AccessRule::ReadRoot => (Access::read(""), "read", ""),
             AccessRule::Write(at) => (Access::write(text(at)), "write", text(at)),
+            // A tool of the skill itself does nothing that the skill may not do.
+            AccessRule::Tool(at) if is_own_tool(text(at)) => {
+                self.check_name(text(at))?;
+                return Ok(None);
+            }
             AccessRule::Tool(at) => (Access::tool(self.check_name(text(at))?), "call the tool", text(at)),
             AccessRule::Skill(at) => (Access::skill(self.check_name(text(at))?), "run the skill", text(at)),
             AccessRule::Secret(at) => {

@@ -442,7 +442,7 @@ pub trait SkillProvider: Send + Sync {
         false
     }
 
-    /// Calls the tool of a skill, by `SKILL.TOOL`, to its end and returns its value. Its permissions are limited to those of the caller.
+    /// Calls the tool of a skill, by `SKILL.TOOL`, or by `.TOOL` that of the running one, to its end and returns its value. Its permissions are limited to those of the caller.
     /// The input `null` means no input.
     fn call_tool(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let _ = (ctx, input);

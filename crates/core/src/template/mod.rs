@@ -1,5 +1,6 @@
 //! Templates: texts that contain references, as plans and declared HTTP calls have them. A text that is only a reference keeps the
-//! type of the value it names; beside other text, `${inputs.name}` ends at its brace. `$$` is a dollar sign.
+//! type of the value it names; beside other text, `${inputs.name}` ends at its brace. `$[ in ${inputs.repo}]` is left out where a
+//! reference in it has no value. `$$` is a dollar sign, and in such a part `$]` is a bracket.
 
 mod reference;
 #[cfg(any(test, feature = "testing"))]
@@ -34,6 +35,8 @@ pub enum TemplatePiece {
     Text(String),
     /// The value that a reference names, as text: strings unchanged, everything else as JSON.
     Reference(Reference),
+    /// Texts and references that are left out together where one of the references has no value, or null. None of them is optional.
+    Optional(Vec<TemplatePiece>),
 }
 
 impl Template {
@@ -44,10 +47,50 @@ impl Template {
             Self::Reference(reference) => (Some(reference), &[][..]),
             Self::Pieces(pieces) => (None, pieces.as_slice()),
         };
-        whole.into_iter().chain(pieces.iter().filter_map(|piece| match piece {
-            TemplatePiece::Reference(reference) => Some(reference),
-            TemplatePiece::Text(_) => None,
-        }))
+        whole.into_iter().chain(pieces.iter().flat_map(TemplatePiece::references))
+    }
+
+    /// The texts between its references, in order.
+    pub fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Literal(text) => vec![text],
+            Self::Reference(_) => Vec::new(),
+            Self::Pieces(pieces) => pieces.iter().flat_map(TemplatePiece::texts).collect(),
+        }
+    }
+
+    /// Whether it has nothing but optional parts, and all of them are left out.
+    pub fn is_left_out(&self, has_value: impl Fn(&Reference) -> bool) -> bool {
+        let is_absent = |piece: &TemplatePiece| {
+            matches!(piece, TemplatePiece::Optional(_)) && !piece.references().all(&has_value)
+        };
+        matches!(self, Self::Pieces(pieces) if pieces.iter().all(is_absent))
+    }
+}
+
+impl TemplatePiece {
+    /// The references in it, in order.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.plain_pieces().iter().filter_map(|piece| match piece {
+            Self::Reference(reference) => Some(reference),
+            Self::Text(_) | Self::Optional(_) => None,
+        })
+    }
+
+    /// The texts in it, in order.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.plain_pieces().iter().filter_map(|piece| match piece {
+            Self::Text(text) => Some(text.as_str()),
+            Self::Reference(_) | Self::Optional(_) => None,
+        })
+    }
+
+    /// Those of an optional part, or the piece itself.
+    fn plain_pieces(&self) -> &[Self] {
+        match self {
+            Self::Optional(pieces) => pieces,
+            plain => std::slice::from_ref(plain),
+        }
     }
 }
 
@@ -55,36 +98,79 @@ impl FromStr for Template {
     type Err = ExpressionError;
 
     fn from_str(text: &str) -> Result<Self, ExpressionError> {
-        let mut pieces = Vec::new();
-        let mut plain = String::new();
-        let mut at = 0;
-        while let Some(dollar) = text[at..].find('$').map(|found| at + found) {
-            plain.push_str(&text[at..dollar]);
-            let rest = &text[dollar + 1..];
-            at = if rest.starts_with('$') {
-                plain.push('$');
-                dollar + 2
-            } else {
-                let (reference, end) = parse_reference(text, dollar)?;
-                if !plain.is_empty() {
-                    pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
-                }
-                pieces.push(TemplatePiece::Reference(reference));
-                end
-            };
-        }
-        plain.push_str(&text[at..]);
-        if pieces.is_empty() {
-            return Ok(Self::Literal(plain));
-        }
-        if !plain.is_empty() {
-            pieces.push(TemplatePiece::Text(plain));
-        }
+        let (pieces, _) = parse_pieces(text, 0, false)?;
         Ok(match <[TemplatePiece; 1]>::try_from(pieces) {
             Ok([TemplatePiece::Reference(reference)]) => Self::Reference(reference),
             Ok([TemplatePiece::Text(text)]) => Self::Literal(text),
+            Ok([optional]) => Self::Pieces(vec![optional]),
+            Err(pieces) if pieces.is_empty() => Self::Literal(String::new()),
             Err(pieces) => Self::Pieces(pieces),
         })
+    }
+}
+
+/// The pieces of a text from this offset on: up to its end, or of an optional part up to its bracket. Also returns the offset of the byte
+/// after them.
+fn parse_pieces(
+    text: &str,
+    start: usize,
+    is_optional: bool,
+) -> Result<(Vec<TemplatePiece>, usize), ExpressionError> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut at = start;
+    let ends = |c: char| c == '$' || is_optional && c == ']';
+    while let Some(found) = text[at..].find(ends).map(|found| at + found) {
+        plain.push_str(&text[at..found]);
+        let rest = &text[found..];
+        at = found + 2;
+        match rest.as_bytes() {
+            [b']', ..] => {
+                push_text(&mut pieces, &mut plain);
+                return Ok((pieces, found + 1));
+            }
+            [b'$', b'$', ..] => plain.push('$'),
+            [b'$', b']', ..] if is_optional => plain.push(']'),
+            [b'$', b'[', ..] if is_optional => {
+                return Err(fault(
+                    found,
+                    "an optional part stands in another one",
+                    "write one after the other",
+                ));
+            }
+            [b'$', b'[', ..] => {
+                push_text(&mut pieces, &mut plain);
+                let (part, end) = parse_pieces(text, at, true)?;
+                if !part.iter().any(|piece| matches!(piece, TemplatePiece::Reference(_))) {
+                    let help = "write $[ in ${inputs.name}], or $$[ for a dollar sign and a bracket";
+                    return Err(fault(found, "an optional part has a reference", help));
+                }
+                pieces.push(TemplatePiece::Optional(part));
+                at = end;
+            }
+            _ => {
+                let (reference, end) = parse_reference(text, found)?;
+                push_text(&mut pieces, &mut plain);
+                pieces.push(TemplatePiece::Reference(reference));
+                at = end;
+            }
+        }
+    }
+    if is_optional {
+        return Err(fault(
+            start,
+            "the bracket of an optional part is not closed",
+            "write $[ in ${inputs.name}]",
+        ));
+    }
+    plain.push_str(&text[at..]);
+    push_text(&mut pieces, &mut plain);
+    Ok((pieces, text.len()))
+}
+
+fn push_text(pieces: &mut Vec<TemplatePiece>, plain: &mut String) {
+    if !plain.is_empty() {
+        pieces.push(TemplatePiece::Text(std::mem::take(plain)));
     }
 }
 
@@ -110,10 +196,24 @@ impl fmt::Display for Template {
         match self {
             Self::Literal(text) => f.write_str(&escape_dollars(text)),
             Self::Reference(reference) => write!(f, "{reference}"),
-            Self::Pieces(pieces) => pieces.iter().try_for_each(|piece| match piece {
-                TemplatePiece::Text(text) => f.write_str(&escape_dollars(text)),
-                TemplatePiece::Reference(reference) => write!(f, "${{{}}}", ReferenceBody(reference)),
-            }),
+            Self::Pieces(pieces) => pieces.iter().try_for_each(|piece| write!(f, "{piece}")),
+        }
+    }
+}
+
+impl fmt::Display for TemplatePiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(&escape_dollars(text)),
+            Self::Reference(reference) => write!(f, "${{{}}}", ReferenceBody(reference)),
+            Self::Optional(pieces) => {
+                f.write_str("$[")?;
+                pieces.iter().try_for_each(|piece| match piece {
+                    Self::Text(text) => f.write_str(&escape_dollars(text).replace(']', "$]")),
+                    plain => write!(f, "{plain}"),
+                })?;
+                f.write_str("]")
+            }
         }
     }
 }
@@ -172,6 +272,26 @@ mod tests {
     }
 
     #[test]
+    fn an_optional_part_ends_at_its_bracket() {
+        for (text, printed) in [
+            ("$inputs.query$[ repo:$inputs.repo]", "${inputs.query}$[ repo:${inputs.repo}]"),
+            ("$[${inputs.a}]", "$[${inputs.a}]"),
+            ("$[$inputs.list[0] of [$inputs.x$]]", "$[${inputs.list[0]} of [${inputs.x}$]]"),
+            (r#"$[$inputs["a]"]][x]"#, r#"$[${inputs["a]"]}][x]"#),
+            ("[x] $$[$inputs.a]", "[x] $$[${inputs.a}]"),
+        ] {
+            assert_eq!(parsed(text).to_string(), printed, "{text}");
+        }
+        let template = parsed("$[a $inputs.a]$[b $inputs.b]");
+        assert_eq!((template.references().count(), template.texts()), (2, vec!["a ", "b "]));
+        assert!(
+            template.is_left_out(|_| false)
+                && !template.is_left_out(|reference| reference.to_string() == "$inputs.a")
+        );
+        assert!(!parsed("x$[$inputs.a]").is_left_out(|_| false));
+    }
+
+    #[test]
     fn what_is_no_reference_is_refused_and_never_taken_for_text() {
         for (text, words) in [
             ("$", "a dollar sign begins"),
@@ -192,6 +312,13 @@ mod tests {
             ("$steps[0].outputs", "followed by the id"),
             ("$steps.a", "followed by .outputs"),
             ("$steps.a.output.x", "followed by .outputs"),
+            ("$[", "not closed"),
+            ("$[$inputs.a", "not closed"),
+            ("$[$inputs.a$]", "not closed"),
+            ("$[]", "has a reference"),
+            ("$[plain]", "has a reference"),
+            ("$[$inputs.a$[$inputs.b]]", "stands in another one"),
+            ("$]", "a dollar sign begins"),
         ] {
             let message = refused(text);
             assert!(message.contains(words), "{text}: {message}");
@@ -216,7 +343,7 @@ mod tests {
         fn nor_does_a_text_made_of_what_the_grammar_knows(
             words in prop::collection::vec(
                 prop::sample::select(vec![
-                    "$", "$$", "{", "}", "inputs", "steps", ".", "a", "-", "outputs", "result", "[", "]", "0", "\"", "\\",
+                    "$", "$$", "$[", "$]", "{", "}", "inputs", "steps", ".", "a", "-", "outputs", "result", "[", "]", "0", "\"", "\\",
                     "step_", "é", " ",
                 ]),
                 0..20,

@@ -27,10 +27,13 @@ pub fn any_reference() -> impl Strategy<Value = Reference> {
 /// Any template.
 pub fn any_template() -> impl Strategy<Value = Template> {
     let text = ".{1,12}".prop_map(TemplatePiece::Text);
+    let optional = (text.clone(), any_reference().prop_map(TemplatePiece::Reference))
+        .prop_map(|(text, reference)| TemplatePiece::Optional(vec![text, reference]));
     let pair = (any_reference().prop_map(TemplatePiece::Reference), text.clone());
     prop_oneof![
         any::<String>().prop_map(Template::Literal),
         any_reference().prop_map(Template::Reference),
+        prop::collection::vec(optional, 1..4).prop_map(Template::Pieces),
         prop::collection::vec(pair, 1..5).prop_map(|pairs| {
             Template::Pieces(pairs.into_iter().flat_map(|(reference, text)| [reference, text]).collect())
         }),

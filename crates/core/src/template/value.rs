@@ -53,6 +53,11 @@ impl<'v, L: Fn(&Reference) -> Option<&'v Value>> Resolver<'v, L> {
         Self { lookup, left: max_bytes }
     }
 
+    /// The bytes that may still be resolved.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     /// The value. A whole text that is a reference without a value is left out of its object, and null in a list; alone it is `None`.
     pub fn value(&mut self, template: &ValueTemplate) -> Result<Option<Value>, ResolveError> {
         Ok(match template {
@@ -79,7 +84,8 @@ impl<'v, L: Fn(&Reference) -> Option<&'v Value>> Resolver<'v, L> {
         })
     }
 
-    /// The value of one text: `None` if it is a reference without a value. In the middle of a text a reference must have one.
+    /// The value of one text: `None` if it is a reference without a value, or nothing but optional parts that are left out. In the middle
+    /// of a text a reference must have a value.
     pub fn text(&mut self, template: &Template) -> Result<Option<Value>, ResolveError> {
         let pieces = match template {
             Template::Literal(text) => {
@@ -91,29 +97,44 @@ impl<'v, L: Fn(&Reference) -> Option<&'v Value>> Resolver<'v, L> {
                 self.charge(value)?;
                 return Ok(Some(value.clone()));
             }
+            template if template.is_left_out(|reference| self.has_value(reference)) => return Ok(None),
             Template::Pieces(pieces) => pieces,
         };
         let mut text = String::new();
         for piece in pieces {
-            match piece {
-                TemplatePiece::Text(plain) => {
-                    self.take(plain.len() as u64)?;
-                    text.push_str(plain);
-                }
-                TemplatePiece::Reference(reference) => match (self.lookup)(reference) {
-                    None | Some(Value::Null) => return Err(ResolveError::Missing(reference.clone())),
-                    Some(Value::String(value)) => {
-                        self.take(value.len() as u64)?;
-                        text.push_str(value);
-                    }
-                    Some(value) => {
-                        self.charge(value)?;
-                        text.push_str(&value.to_string());
-                    }
-                },
-            }
+            self.append(piece, &mut text)?;
         }
         Ok(Some(text.into()))
+    }
+
+    fn append(&mut self, piece: &TemplatePiece, text: &mut String) -> Result<(), ResolveError> {
+        match piece {
+            TemplatePiece::Text(plain) => {
+                self.take(plain.len() as u64)?;
+                text.push_str(plain);
+            }
+            TemplatePiece::Reference(reference) => match (self.lookup)(reference) {
+                None | Some(Value::Null) => return Err(ResolveError::Missing(reference.clone())),
+                Some(Value::String(value)) => {
+                    self.take(value.len() as u64)?;
+                    text.push_str(value);
+                }
+                Some(value) => {
+                    self.charge(value)?;
+                    text.push_str(&value.to_string());
+                }
+            },
+            TemplatePiece::Optional(pieces) => {
+                if piece.references().all(|reference| self.has_value(reference)) {
+                    pieces.iter().try_for_each(|piece| self.append(piece, text))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_value(&self, reference: &Reference) -> bool {
+        (self.lookup)(reference).is_some_and(|value| !value.is_null())
     }
 
     /// Counts a value before it is copied.
@@ -170,6 +191,21 @@ mod tests {
         for missing in ["x${inputs.gone}", "x${inputs.none}"] {
             assert!(matches!(resolved(&text(missing), 100), Err(ResolveError::Missing(_))), "{missing}");
         }
+    }
+
+    #[test]
+    fn an_optional_part_is_left_out_where_a_reference_in_it_has_no_value() {
+        for (template, expected) in [
+            ("x$[ in ${inputs.s}]", json!("x in a")),
+            ("x$[ in ${inputs.gone}]", json!("x")),
+            ("x$[ in ${inputs.none}]y", json!("xy")),
+            ("$[${inputs.s}/${inputs.gone}]$[${inputs.s}]", json!("a")),
+            ("$[[${inputs.n}$]]", json!("[1]")),
+        ] {
+            assert_eq!(resolved(&text(template), 100), Ok(Some(expected)), "{template}");
+        }
+        assert_eq!(resolved(&text("$[${inputs.gone}]$[a ${inputs.none}]"), 100), Ok(None));
+        assert_eq!(resolved(&text("$[${inputs.s}]"), 0), Err(ResolveError::TooLarge));
     }
 
     #[test]

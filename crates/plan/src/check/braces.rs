@@ -24,10 +24,9 @@ fn find_braced_reference(value: &Argument) -> Option<Reference> {
         Argument::Constant(constant) => find_in_constant(constant),
         Argument::Text(Template::Literal(text), _) => find_in_text(text),
         Argument::Text(Template::Reference(_), _) => None,
-        Argument::Text(Template::Pieces(pieces), _) => pieces.iter().find_map(|piece| match piece {
-            TemplatePiece::Text(text) => find_in_text(text),
-            TemplatePiece::Reference(_) => None,
-        }),
+        Argument::Text(Template::Pieces(pieces), _) => {
+            pieces.iter().flat_map(TemplatePiece::texts).find_map(find_in_text)
+        }
         Argument::List(items) => items.iter().find_map(find_braced_reference),
         Argument::Object(entries) => entries.iter().find_map(|entry| find_braced_reference(&entry.value)),
     }

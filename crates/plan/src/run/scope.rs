@@ -102,9 +102,12 @@ impl<'a> StepScope<'a> {
     }
 
     fn is_omitted(&self, argument: &Argument) -> bool {
-        let Argument::Text(Template::Reference(reference), _) = argument else { return false };
-        input_name(reference)
-            .is_some_and(|name| self.declared_inputs.contains(name) && self.inputs.get(name).is_none())
+        match argument {
+            Argument::Text(Template::Reference(reference), _) => input_name(reference)
+                .is_some_and(|name| self.declared_inputs.contains(name) && self.inputs.get(name).is_none()),
+            Argument::Text(template, _) => template.is_left_out(|reference| self.has_value(reference)),
+            _ => false,
+        }
     }
 
     fn resolve_bounded(&self, argument: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
@@ -130,21 +133,36 @@ impl<'a> StepScope<'a> {
             Template::Pieces(pieces) => pieces,
         };
         let mut whole = String::new();
-        for piece in pieces {
-            match piece {
-                TemplatePiece::Text(text) => self.append_bounded(&mut whole, text, left)?,
-                TemplatePiece::Reference(reference) => match self.required_value(reference)? {
-                    Value::String(text) => self.append_bounded(&mut whole, text, left)?,
-                    value => {
-                        self.token.check()?;
-                        charge_size(value, &mut left.clone(), depth)
-                            .map_err(|unfit| self.limit_error(unfit))?;
-                        self.append_bounded(&mut whole, &value.to_string(), left)?;
-                    }
-                },
+        pieces.iter().try_for_each(|piece| self.append_piece(piece, &mut whole, left, depth))?;
+        Ok(Value::String(whole))
+    }
+
+    fn append_piece(
+        &self,
+        piece: &TemplatePiece,
+        whole: &mut String,
+        left: &mut u64,
+        depth: usize,
+    ) -> Result<()> {
+        match piece {
+            TemplatePiece::Text(text) => self.append_bounded(whole, text, left),
+            TemplatePiece::Reference(reference) => match self.required_value(reference)? {
+                Value::String(text) => self.append_bounded(whole, text, left),
+                value => {
+                    self.token.check()?;
+                    charge_size(value, &mut left.clone(), depth).map_err(|unfit| self.limit_error(unfit))?;
+                    self.append_bounded(whole, &value.to_string(), left)
+                }
+            },
+            TemplatePiece::Optional(_) if !piece.references().all(|it| self.has_value(it)) => Ok(()),
+            TemplatePiece::Optional(pieces) => {
+                pieces.iter().try_for_each(|piece| self.append_piece(piece, whole, left, depth))
             }
         }
-        Ok(Value::String(whole))
+    }
+
+    fn has_value(&self, reference: &Reference) -> bool {
+        self.lookup(reference).is_ok_and(|value| !value.is_null())
     }
 
     fn append_bounded(&self, whole: &mut String, text: &str, left: &mut u64) -> Result<()> {

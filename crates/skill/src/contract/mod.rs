@@ -50,7 +50,12 @@ pub use self::sections::dependencies::{
 pub use self::sections::entrypoints::{Entrypoint, SourceLocation};
 pub use self::sections::examples::Example;
 pub use self::sections::forms::InputForm;
-pub use self::sections::http_call::{CONFIG, HttpCall, RESPONSE, SECRETS, named_value};
+pub use self::sections::http::base_url::{BaseUrl, ResolvedBaseUrl};
+pub use self::sections::http::call::{
+    CONFIG, CallBody, CallQuery, HttpCall, RESPONSE, ResponseFormat, SECRETS, named_value,
+};
+pub use self::sections::http::paging::{ItemCount, NextPage, PagePlace, Paging};
+pub use self::sections::http::result::ResultTemplate;
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;

@@ -88,6 +88,8 @@ pub struct Contract {
     pub base_url: Option<String>,
     /// The tools that it offers.
     pub tools: Vec<ProvidedTool>,
+    /// Those that only its own scripts call.
+    pub internal_tools: Vec<ProvidedTool>,
     /// What a person is asked for where a call does not give it, in the order in which it is asked.
     pub forms: Vec<InputForm>,
     /// What can be read of it at addresses of its own.
@@ -129,7 +131,7 @@ impl Contract {
     /// The paths of the scripts that it names, each once, in written order.
     pub(crate) fn named_scripts(&self) -> Vec<&str> {
         let entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
-        let all = entrypoints.chain(self.tools.iter().filter_map(ProvidedTool::script));
+        let all = entrypoints.chain(self.all_tools().filter_map(ProvidedTool::script));
         let mut paths = Vec::new();
         for path in all.map(|entrypoint| entrypoint.path.as_str()) {
             if !paths.contains(&path) {
@@ -139,9 +141,14 @@ impl Contract {
         paths
     }
 
-    /// The tool of that name.
+    /// The tool of that name, offered or internal.
     pub fn tool(&self, name: &str) -> Option<&ProvidedTool> {
-        self.tools.iter().find(|tool| tool.name == name)
+        self.all_tools().find(|tool| tool.name == name)
+    }
+
+    /// The tools that it offers, and those that only its own scripts call.
+    pub fn all_tools(&self) -> impl Iterator<Item = &ProvidedTool> {
+        self.tools.iter().chain(&self.internal_tools)
     }
 
     /// The entrypoint of that name; `main` is the one that runs when none is named.
@@ -158,7 +165,7 @@ impl Contract {
     /// Whether that script runs only when a tool is called: a tool names it, and no entrypoint does.
     pub fn is_tool_script(&self, path: &str) -> bool {
         let mut entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
-        self.tools.iter().filter_map(ProvidedTool::script).any(|script| script.path == path)
+        self.all_tools().filter_map(ProvidedTool::script).any(|script| script.path == path)
             && !entrypoints.any(|entrypoint| entrypoint.path == path)
     }
 }

@@ -10,8 +10,8 @@ use super::super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::schema::{self, SchemaRole};
 use crate::contract::sections::tools::ToolScope;
 use crate::contract::sections::{
-    attachments, config, dependencies, entrypoints, env, examples, forms, http_reader, limits, metadata,
-    permissions, resources, secrets, state, tools,
+    attachments, config, dependencies, entrypoints, env, examples, forms, http::reader as http_reader,
+    limits, metadata, permissions, resources, secrets, state, tools,
 };
 use crate::contract::{
     Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
@@ -258,19 +258,22 @@ fn read_contract(
     let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
     let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
-    let base_url = http_reader::read_base_url(field("base_url"), report);
     let service = text("service", report).map(|name| shorten(&name, MAX_SERVICE_CHARS));
     let mut config = config::read(field("config"), report);
     config.extend(secrets::read(field("secrets"), &config, report));
+    let base_url = field("base_url").filter(|node| !node.is_null());
+    let base_url = base_url.and_then(|node| http_reader::read_base_url(node, &config, report));
     let facts = metadata::read(metadata, report);
     let scope = ToolScope {
         entrypoints: &entrypoints,
-        base_url: base_url.as_deref(),
+        base_url: base_url.as_ref(),
         service: service.as_deref(),
         config: &config,
         risk_score: facts.risk_score,
     };
     let tools = tools::read(field("tools"), &scope, report);
+    let all = tools.iter().map(|located| located.tool.clone());
+    let (internal, offered) = all.partition(|tool| tool.is_internal);
     let contract = Contract {
         format: DefinitionFormat::Contract,
         name: text("name", report).map(|name| normalise(&name)),
@@ -291,13 +294,14 @@ fn read_contract(
         permissions: permissions::read(entries, metadata, report),
         env: env::read(field("env"), report),
         config: config.into(),
-        base_url,
+        base_url: base_url.as_ref().map(ToString::to_string),
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: facts,
         examples: examples::read(field("examples"), report),
         state: state::read(field("state"), report),
         sanitize: fields::amount(field("sanitize"), "sanitize", str::parse::<SanitizeProfile>, report),
-        tools: tools.iter().map(|located| located.tool.clone()).collect(),
+        tools: offered,
+        internal_tools: internal,
         steps: read_steps_form(entries, report),
         steps_location: steps_location(entries, report),
         unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),

@@ -29,7 +29,7 @@ pub(super) const TOOL: HostFunction = HostFunction {
     ],
     returns: ValueType::Any,
     access: AccessRule::Tool(0),
-    doc: "Calls a tool that the host offers, or that a skill offers (`SKILL.TOOL`), and answers with its value. Arguments that do not fit the schema by which the host \
+    doc: "Calls a tool that the host offers, or that a skill offers (`SKILL.TOOL`), and answers with its value. `.TOOL` is a tool of the skill itself, also an internal one, and needs no permission. Arguments that do not fit the schema by which the host \
           describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
           null counts as an empty one. A skill's tool runs as a called skill does.",
     example: FunctionExample {
@@ -207,6 +207,11 @@ const MAX_SHOWN_TOOLS: usize = 8;
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let mut reservation = ctx.host_memory().empty_reservation();
     reservation.add(memory_size(args.value(1)))?;
+    if is_own_tool(args.text(0)) {
+        let answer = call_own_tool(ctx, args)?;
+        reservation.add(memory_size(&answer))?;
+        return Ok(answer);
+    }
     let tools = ctx.providers().tools.as_ref();
     let answer = match tools.map(|tools| call_host_tool(ctx, tools, args)).transpose()?.flatten() {
         Some(answer) => answer,
@@ -234,6 +239,19 @@ fn call_host_tool(ctx: &SkillContext, tools: &Arc<dyn ToolProvider>, args: &Args
         catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, &name, &arguments))
             .map(Some)
             .map_err(|error| tool_failure(ctx, &name, error))
+    })
+}
+
+/// Whether this names a tool of the skill that calls it: `.TOOL`.
+pub(in crate::host) fn is_own_tool(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+fn call_own_tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let skills = ctx.providers().skills.as_ref().ok_or_else(|| unavailable("tools of skills"))?;
+    catch_provider_panic("skills", || {
+        let _for_run = RunThreadGuard::enter();
+        skills.call_tool(ctx, args.text(0), args.value(1).clone())
     })
 }
 

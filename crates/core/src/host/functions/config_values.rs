@@ -101,14 +101,8 @@ impl SkillContext {
         if let Some(value) = value {
             return Ok(value);
         }
-        if let Some((name, access)) = field.env.as_deref().zip(field.environment_access())
-            && field.requirement != ConfigRequirement::Optional
-            && self.config_variable(name).is_some()
-        {
-            match self.permissions().require(&access, format_args!("failed to read the setting {key}")) {
-                Err(_) if self.ask_for_access(&access, name)? => {}
-                checked => checked?,
-            }
+        if field.requirement != ConfigRequirement::Optional {
+            self.permit_variable(field)?;
             if let Some(value) = self.permitted_variable(field) {
                 return Ok(value.into());
             }
@@ -127,6 +121,21 @@ impl SkillContext {
             }
         }
         Err(missing_value_error(self, field))
+    }
+
+    /// Asks for the variable of a setting, if it is set and the run may not read it yet; `denied` if nobody permits it.
+    fn permit_variable(&self, field: &ConfigField) -> Result<()> {
+        let Some((name, access)) = field.env.as_deref().zip(field.environment_access()) else {
+            return Ok(());
+        };
+        if self.config_variable(name).is_none() {
+            return Ok(());
+        }
+        let key = &field.key;
+        match self.permissions().require(&access, format_args!("failed to read the setting {key}")) {
+            Err(_) if self.ask_for_access(&access, name)? => Ok(()),
+            checked => checked,
+        }
     }
 
     /// The values of the variables that the skill declares for a setting or secret of this name, as far as the run may read them.
@@ -204,6 +213,21 @@ impl SkillContext {
         let settings = self.config_fields().iter().filter(|field| !field.secret);
         let value = |field: &ConfigField| Some((field.key.clone(), self.permitted_variable(field)?.into()));
         settings.filter_map(value).collect()
+    }
+
+    /// The settings of the skill as its scripts read them.
+    pub fn settings(&self) -> Result<Map<String, Value>> {
+        self.config_values()
+    }
+
+    /// Asks for the variable of this setting where its default would mean another thing: `denied` if the variable is set, nothing nearer gives
+    /// a value, and nobody permits it.
+    pub fn require_setting_variable(&self, key: &str) -> Result<()> {
+        let field = self.config_fields().iter().find(|field| field.key == key && !field.secret);
+        match field {
+            Some(field) if !self.provided_values()?.contains_key(key) => self.permit_variable(field),
+            _ => Ok(()),
+        }
     }
 
     /// The secret of that name, from the variable that the skill declares for it, if the run may read it.

@@ -17,6 +17,7 @@ mod table;
 mod walk_results;
 mod write;
 
+pub(super) use callees::is_own_tool;
 pub use config_values::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
 pub(super) use config_values::{read_secret, read_value};
 pub use secret_requests::misplaced_text;

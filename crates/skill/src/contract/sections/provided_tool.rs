@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::entrypoints::{Entrypoint, SourceLocation};
-use super::http_call::HttpCall;
+use super::http::call::HttpCall;
 use super::permissions::PermissionRequest;
 use crate::contract::schema::Schema;
 use crate::contract::serialize;
@@ -36,6 +36,9 @@ pub struct ProvidedTool {
     pub timeout: Option<Duration>,
     /// The permissions of the skill that a call has; `None` for all of them.
     pub permissions: Option<Vec<PermissionRequest>>,
+    /// Whether only scripts of the skill itself call it, as `.NAME`: nobody else is offered it.
+    #[serde(rename = "internal", skip_serializing_if = "std::ops::Not::not")]
+    pub is_internal: bool,
     /// For searches only.
     pub tags: Vec<String>,
     /// For searches only.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::entrypoints::{self, Entrypoint, SourceLocation};
-use super::http_reader::{self, CallScope};
+use super::http::base_url::BaseUrl;
+use super::http::reader::{self as http_reader, CallScope};
 use super::provided_tool::{ProvidedTool, ToolHandler};
 use super::{limits, metadata, permissions};
 use crate::contract::fields;
@@ -15,7 +16,7 @@ use crate::yaml::{Entry, Node};
 use metier_core::excerpt::shorten;
 use metier_core::policy::ConfigField;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "description",
     "inputs",
@@ -26,6 +27,7 @@ const KEYS: [&str; 12] = [
     "requires_confirmation",
     "timeout",
     "permissions",
+    "internal",
     "tags",
     "category",
 ];
@@ -46,7 +48,7 @@ pub(in crate::contract) struct LocatedTool<'a> {
 /// What of the rest of the contract its tools use.
 pub(in crate::contract) struct ToolScope<'a> {
     pub(in crate::contract) entrypoints: &'a [(String, Entrypoint)],
-    pub(in crate::contract) base_url: Option<&'a str>,
+    pub(in crate::contract) base_url: Option<&'a BaseUrl>,
     pub(in crate::contract) service: Option<&'a str>,
     pub(in crate::contract) config: &'a [ConfigField],
     /// Of the skill, for tools that state none.
@@ -99,7 +101,9 @@ fn read_tool<'a>(
     let handler = read_handler(entries, (&place, &location), inputs.as_ref(), scope, report);
     let risk_level = fields::text(field("risk_level"), "risk_level", report);
     let risk_score = fields::amount(field("risk_level"), "risk_level", metadata::parse_risk, report);
-    let effective_risk = if field("risk_level").is_some() { risk_score } else { scope.risk_score };
+    let is_internal = fields::flag(field("internal"), "internal", report).unwrap_or(false);
+    let has_own_risk = field("risk_level").is_some() || is_internal;
+    let effective_risk = if has_own_risk { risk_score } else { scope.risk_score };
     Some(LocatedTool {
         tool: ProvidedTool {
             description: fields::text(field("description"), "description", report),
@@ -111,6 +115,7 @@ fn read_tool<'a>(
             risk_score,
             timeout: limits::read_duration(field("timeout"), "timeout", report),
             permissions: permissions::read(entries, &[], report),
+            is_internal,
             tags: read_tags(field("tags"), report),
             category: fields::text(field("category"), "category", report),
             name,

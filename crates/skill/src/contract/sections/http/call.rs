@@ -1,0 +1,172 @@
+//! A declared HTTP call: what is sent when a tool is called, as data, and what of the response is its value.
+
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::Value as Json;
+
+use metier_core::policy::{ConfigField, Permission};
+use metier_core::template::{PathSegment, Reference, ReferenceRoot, Template, TemplatePiece, ValueTemplate};
+
+use super::base_url::{BaseUrl, host_permission};
+use super::paging::Paging;
+use super::result::ResultTemplate;
+
+/// A declared HTTP call. What it sends goes to URLs below its base URL and nowhere else.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HttpCall {
+    /// The URL below which every request stays.
+    #[doc(hidden)]
+    pub base_url: BaseUrl,
+    /// What errors call the service; its host, if it has no name.
+    #[doc(hidden)]
+    pub service: Option<String>,
+    /// `GET`, `POST` and so on.
+    pub method: &'static str,
+    /// Whether the call only reads, though its method does not say so.
+    #[doc(hidden)]
+    pub is_declared_safe: bool,
+    /// The segments of the path below the base URL. What a reference names stays in its segment.
+    #[doc(hidden)]
+    pub path: Vec<Vec<TemplatePiece>>,
+    /// The inputs whose text may be several segments with slashes between them.
+    #[doc(hidden)]
+    pub multi_segment: Vec<String>,
+    /// The parameters after the path.
+    #[doc(hidden)]
+    pub query: CallQuery,
+    /// The headers; one without a value is left out.
+    #[doc(hidden)]
+    pub headers: Vec<(String, Template)>,
+    /// The user name and the password of HTTP Basic (RFC 7617).
+    #[doc(hidden)]
+    pub basic: Option<(Template, Template)>,
+    /// What is sent.
+    #[doc(hidden)]
+    pub body: Option<CallBody>,
+    /// How the body of the response is read.
+    #[doc(hidden)]
+    pub response: ResponseFormat,
+    /// The status codes that are no failure.
+    #[doc(hidden)]
+    pub statuses: Vec<RangeInclusive<u16>>,
+    /// What the response must have.
+    #[doc(hidden)]
+    pub required: Vec<Reference>,
+    /// What must be absent, null or empty in it.
+    #[doc(hidden)]
+    pub absent: Vec<Reference>,
+    /// What must be true in it.
+    #[doc(hidden)]
+    pub is_true: Vec<Reference>,
+    /// How the pages of a list are read.
+    #[doc(hidden)]
+    pub paging: Option<Paging>,
+    /// The value of the tool; the body of the response by default.
+    #[doc(hidden)]
+    pub result: Option<ResultTemplate>,
+    /// The declaration, as it is written.
+    pub(in crate::contract) source: Json,
+}
+
+/// The parameters of a call; one without a value is left out, and a list is repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallQuery {
+    /// Each by its name.
+    Named(Vec<(String, ValueTemplate)>),
+    /// The entries of an object.
+    Object(Reference),
+}
+
+/// What a call sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallBody {
+    /// A value as JSON.
+    Json(ValueTemplate),
+    /// Fields, as web forms send them; a list is repeated.
+    Form(Vec<(String, ValueTemplate)>),
+    /// A text.
+    Text(Template),
+}
+
+/// How the body of a response is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseFormat {
+    /// As a JSON value.
+    Json,
+    /// As a list of JSON values, one in each line.
+    JsonLines,
+    /// As a text.
+    Text,
+}
+
+/// The name by which references mean the settings of the skill.
+pub const CONFIG: &str = "config";
+/// The name by which they mean its secrets.
+pub const SECRETS: &str = "secrets";
+/// The name by which they mean the response.
+pub const RESPONSE: &str = "response";
+
+impl HttpCall {
+    fn sends(&self, field: &ConfigField) -> bool {
+        let root = if field.secret { SECRETS } else { CONFIG };
+        self.sent_references().iter().any(|reference| named_value(reference) == Some((root, &field.key)))
+    }
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl HttpCall {
+    /// The permission to reach its host, where no setting decides which one that is.
+    pub fn literal_host_permission(&self) -> Option<Permission> {
+        host_permission(self.base_url.literal()?)
+    }
+
+    /// The permissions that a call needs besides that to reach its host: to read the settings and secrets that it sends.
+    pub fn value_permissions(&self, config: &[ConfigField]) -> Vec<Permission> {
+        let sent = config.iter().filter(|field| self.sends(field));
+        sent.flat_map(ConfigField::requested_permissions).collect()
+    }
+
+    /// Whether it only reads (RFC 9110, 9.2.1).
+    pub fn is_safe(&self) -> bool {
+        self.is_declared_safe || matches!(self.method, "GET" | "HEAD")
+    }
+
+    /// The references in what is sent.
+    pub fn sent_references(&self) -> Vec<&Reference> {
+        let in_path = self.path.iter().flatten().flat_map(TemplatePiece::references);
+        let in_query = match &self.query {
+            CallQuery::Named(pairs) => pairs.iter().flat_map(|(_, value)| value.references()).collect(),
+            CallQuery::Object(reference) => vec![reference],
+        };
+        let templates = self.headers.iter().map(|(_, template)| template);
+        let templates = templates.chain(self.basic.iter().flat_map(|(user, password)| [user, password]));
+        let in_body = match &self.body {
+            None => Vec::new(),
+            Some(CallBody::Json(value)) => value.references(),
+            Some(CallBody::Form(pairs)) => pairs.iter().flat_map(|(_, value)| value.references()).collect(),
+            Some(CallBody::Text(template)) => template.references().collect(),
+        };
+        let in_paging = self.paging.iter().flat_map(Paging::sent_references);
+        let others = in_path.chain(in_query).chain(templates.flat_map(Template::references)).chain(in_body);
+        self.base_url.references().chain(others).chain(in_paging).collect()
+    }
+}
+
+/// The variable and the first name after it: `("config", "region")` of `$config.region`.
+pub fn named_value(reference: &Reference) -> Option<(&str, &str)> {
+    match (&reference.root, reference.path.first()?) {
+        (ReferenceRoot::Variable(root), PathSegment::Field(key)) => Some((root, key)),
+        _ => None,
+    }
+}
+
+/// As its author wrote it.
+impl Serialize for HttpCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.source.serialize(serializer)
+    }
+}
