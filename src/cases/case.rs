@@ -21,6 +21,8 @@ use metier_skill::contract::Example;
 /// ```json
 /// {
 ///   "script": "scripts/count.lua",
+///   "tool": "count",
+///   "confirm": true,
 ///   "input": {"path": "poem.txt"},
 ///   "args": [],
 ///   "files": {"poem.txt": "one two", "picture.png": {"base64": "iVBORw=="}},
@@ -34,13 +36,16 @@ use metier_skill::contract::Example;
 ///     "contains": {"words": 2},
 ///     "error": {"kind": "script", "message": "a part of the message"},
 ///     "files": {"out.txt": "written", "old.txt": null},
-///     "calls": [{"tool": "add", "args": {"a": 1, "b": 2}}]
+///     "calls": [{"tool": "add", "args": {"a": 1, "b": 2}}],
+///     "requests": [{"method": "GET", "url": "https://api.example.com/items?page=2"}]
 ///   }
 /// }
 /// ```
 /// Without `allow` the run is granted the permissions that the skill requests. The files in the folder `cases/project` are
 /// there in every case. `value` is the whole value; in `contains`, objects may have more fields than it names. `files` are
-/// those after the run, `null` for a file that must not exist. `calls` are the calls of tools, all of them and in order. A value that is
+/// those after the run, `null` for a file that must not exist. `calls` are the calls of tools, all of them and in order. `requests` are the
+/// requests of `given.http`, all of them and in order, each with the parts that it names of `method`, `url`, `headers` (names in lower case)
+/// and `json`, or `body` where that is no JSON. A case has a `script` or calls a `tool` of the skill; `confirm` agrees to that call. A value that is
 /// a number fits also what a process prints in the same form: `1.10` is the text `1.10` on its standard output.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -55,6 +60,9 @@ pub struct Case {
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct CaseFile {
     pub(super) script: Option<String>,
+    pub(super) tool: Option<String>,
+    #[serde(default)]
+    pub(super) confirm: bool,
     pub(super) input: Option<Value>,
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -81,6 +89,9 @@ impl Case {
         let mut says: CaseFile = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Parsed again by the reader that refuses what JSON readers ignore, such as a duplicate key.
         strict_json::parse(text).map_err(|reason| invalid(file, None, &reason))?;
+        if says.tool.is_some() && says.script.is_some() {
+            return Err(invalid(file, None, "it names a script and a tool"));
+        }
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
         says.expect = says.expect.with_number(text);
         let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();

@@ -30,6 +30,8 @@ pub(super) struct Expectation {
     files: BTreeMap<String, Option<FileContent>>,
     /// Every call of a tool, in order.
     calls: Option<Vec<Value>>,
+    /// Parts of every request, in order.
+    requests: Option<Vec<Value>>,
     /// The expected value as it is written, if it is a number.
     #[serde(skip)]
     number: Option<String>,
@@ -71,20 +73,33 @@ impl Expectation {
             Some(error) if ErrorKind::from_name(&error.kind).is_none() => {
                 Err("no error has the kind it expects")
             }
-            None if !has_value && self.files.is_empty() && self.calls.is_none() => Err("it expects nothing"),
+            None if !has_value
+                && self.files.is_empty()
+                && self.calls.is_none()
+                && self.requests.is_none() =>
+            {
+                Err("it expects nothing")
+            }
             _ => Ok(()),
         }
     }
 
     /// The differences between the run and the expected result; empty if the case passes.
-    pub(super) fn differences(&self, outcome: &Outcome, project: &Files, calls: &[Value]) -> Vec<Difference> {
+    pub(super) fn differences(
+        &self,
+        outcome: &Outcome,
+        project: &Files,
+        (calls, requests): (Vec<Value>, Vec<Value>),
+    ) -> Vec<Difference> {
         let mut found = self.result_differences(outcome);
         for (path, content) in &self.files {
             found.extend(file_difference(project, path, content.as_ref()));
         }
         if let Some(expected) = &self.calls {
-            let got = Value::Array(calls.to_vec());
-            found.extend(compare_whole("calls", &Value::Array(expected.clone()), &got));
+            found.extend(compare_whole("calls", &Value::Array(expected.clone()), &calls.into()));
+        }
+        if let Some(expected) = &self.requests {
+            found.extend(compare_part("requests", &Value::Array(expected.clone()), &requests.into()));
         }
         found
     }

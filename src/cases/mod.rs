@@ -10,6 +10,7 @@ mod discovery;
 mod expected;
 mod file_fixture;
 mod git_fixture;
+mod request_recorder;
 mod result;
 mod suite;
 mod tool_recorder;

@@ -9,16 +9,19 @@ use serde_json::Value;
 use super::case::Case;
 use crate::cases::file_fixture::{FileContent, write_files};
 use crate::cases::git_fixture::write_git_history;
+use crate::cases::request_recorder::RecordedRequests;
 use crate::cases::result::{CaseResult, CaseStatus};
 use crate::cases::tool_recorder::RecordedCalls;
 use crate::config::Configuration;
 use crate::engine::{Engine, Invocation, Outcome, Runtimes, requested_permissions};
 use crate::registry::{Registry, Roots, Scope, Skill, SkillFolder, project_root};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::RuntimeId;
 use metier_core::host::temp_dirs::PrivateTempDir;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{Files, Fixtures, Observer, Providers};
 use metier_core::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
+use metier_skill::contract::{Entrypoint, ProvidedTool};
 use metier_state::StateStore;
 
 /// Permissions that a case may need and only the caller may grant, since they reach outside the case's project.
@@ -124,7 +127,7 @@ impl Suite {
     pub fn run(&self, skill: &Skill, case: &Case) -> CaseResult {
         let granted = case_permissions(skill, case);
         let mut hint = None;
-        let (status, outcome) = match self.not_run_reason(case, &granted) {
+        let (status, outcome) = match self.not_run_reason(skill, case, &granted) {
             Some((reason, what)) => {
                 hint = what;
                 (CaseStatus::NotRun(reason), None)
@@ -145,12 +148,20 @@ impl Suite {
     }
 
     /// Why the case would prove nothing here, if that is so.
-    fn not_run_reason(&self, case: &Case, granted: &[Permission]) -> Option<(String, Option<Hint>)> {
+    fn not_run_reason(
+        &self,
+        skill: &Skill,
+        case: &Case,
+        granted: &[Permission],
+    ) -> Option<(String, Option<Hint>)> {
         if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
             return Some((format!("{command} is not on PATH"), None));
         }
         let leads_out =
             |permission: &&Permission| CALLER_GRANTED_PERMISSIONS.contains(&permission.to_string().as_str());
+        if uses_only_given_web(skill, case) {
+            return None;
+        }
         let missing =
             granted.iter().filter(leads_out).find(|need| !self.granted_permissions.contains(need))?;
         let reason = format!("it needs {missing}, which leads out of its project; grant {missing}");
@@ -174,7 +185,7 @@ impl Suite {
         }
         write_files(&project, &project_files(skill)?)?;
         write_files(&project, &case.definition.files)?;
-        let calls = RecordedCalls::default();
+        let (calls, requests) = (RecordedCalls::default(), RecordedRequests::default());
         let engine = Engine::builder(folder.path()).state(StateStore::new(state.path()));
         let engine = match &self.configuration {
             Some(configuration) => engine.configuration(configuration.clone()),
@@ -182,7 +193,7 @@ impl Suite {
         };
         let registry = self.registry.get_or_init(|| Arc::new(Registry::discover(&self.roots)));
         let engine = engine.roots(self.roots.clone()).registry(registry.clone());
-        let engine = engine.providers(fixture_providers(case, &calls)?);
+        let engine = engine.providers(fixture_providers(case, (&calls, &requests))?);
         let engine = match &self.helper {
             Some(program) => engine.helper(program),
             None => engine,
@@ -193,11 +204,16 @@ impl Suite {
             None => invocation,
         };
         let engine = engine.build()?;
+        let granted = match tool_of(skill, case) {
+            Some(tool) if case.allow.is_none() => engine.tool_permissions(skill, tool).unwrap_or_default(),
+            _ => granted,
+        };
         let (name, place) = (case.name().to_owned(), folder.path().to_owned());
         *self.lock_running_case() = Some(RunningCase { name, project: place, engine: engine.clone() });
         let outcome = engine.run(granted.into_iter().fold(invocation, Invocation::grant));
         self.lock_running_case().take();
-        let differences = case.definition.expect.differences(&outcome, &project, &calls.take());
+        let recorded = (calls.take(), requests.take());
+        let differences = case.definition.expect.differences(&outcome, &project, recorded);
         let status = if differences.is_empty() {
             CaseStatus::Passed
         } else {
@@ -216,9 +232,10 @@ fn unavailable_reason(engine: &Engine, skill: &Skill, case: &Case, outcome: &Out
     let is_of_machine =
         |error: &&SkillError| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SandboxUnavailable);
     let error = outcome.result.as_ref().err().filter(is_of_machine)?;
-    let availability = match &case.definition.script {
-        Some(script) => engine.script_availability(skill, script),
-        None => engine.availability(skill),
+    let availability = match (&case.definition.script, &case.definition.tool) {
+        (Some(script), _) => engine.script_availability(skill, script),
+        (None, Some(tool)) => engine.tool_availability(skill, tool),
+        (None, None) => engine.availability(skill),
     };
     availability.reason.filter(|reason| reason.message() == error.message()).map(|reason| reason.to_string())
 }
@@ -267,14 +284,38 @@ fn invocation(skill: &Skill, case: &Case) -> Invocation {
     if let Some(input) = &case.definition.input {
         invocation = invocation.input(input.clone());
     }
-    match &case.definition.script {
-        Some(script) => invocation.script(script),
-        None => invocation,
+    if case.definition.confirm {
+        invocation = invocation.confirmed();
+    }
+    match (&case.definition.script, &case.definition.tool) {
+        (Some(script), _) => invocation.script(script),
+        (None, Some(tool)) => invocation.tool(tool),
+        (None, None) => invocation,
     }
 }
 
+/// Whether the case calls a tool that runs in this process, so that its requests are answered by what the case gives.
+fn uses_only_given_web(skill: &Skill, case: &Case) -> bool {
+    let runs_in_process = |script: &Entrypoint| {
+        let runtime = script.runtime.as_deref().and_then(|name| Runtimes::built_in().find(name).ok());
+        let by_name = || Runtimes::built_in().for_script(&script.path, None, false);
+        runtime.unwrap_or_else(by_name) != RuntimeId::EXTERNAL
+    };
+    tool_of(skill, case)
+        .is_some_and(|tool| tool.http().is_some() || tool.script().is_some_and(runs_in_process))
+}
+
+/// The tool that the case calls, if the skill offers it.
+fn tool_of<'s>(skill: &'s Skill, case: &Case) -> Option<&'s ProvidedTool> {
+    let name = case.definition.tool.as_deref()?;
+    skill.contract()?.tools.iter().find(|tool| tool.name == name)
+}
+
 /// The providers that answer with the fixtures of the case; the web above all is never the real one.
-fn fixture_providers(case: &Case, calls: &RecordedCalls) -> Result<Providers> {
+fn fixture_providers(
+    case: &Case,
+    (calls, requests): (&RecordedCalls, &RecordedRequests),
+) -> Result<Providers> {
     let given = Value::Object(case.definition.given.clone()).to_string();
     let canned = Fixtures::new(&given).map_err(|error| {
         let sentence = format!("what the case gives cannot be read: {}", error.message());
@@ -282,6 +323,7 @@ fn fixture_providers(case: &Case, calls: &RecordedCalls) -> Result<Providers> {
     })?;
     let mut providers = canned.providers();
     providers.tools = providers.tools.map(|tools| calls.wrap(tools));
+    providers.http = providers.http.map(|client| requests.wrap(client));
     Ok(providers)
 }
 

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod calls;
+mod cases;
 mod confirmation;
 mod definitions;
 mod filters;

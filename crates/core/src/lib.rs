@@ -17,5 +17,6 @@ mod secret_family;
 pub mod strict_json;
 pub mod suggestion;
 pub mod template;
+pub mod text_encoding;
 pub mod toml_nesting;
 pub mod unicode;

@@ -9,6 +9,7 @@ use super::run_slot::RunSlot;
 use super::{from_lua, json, to_lua};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{HostFunction, functions};
+use metier_core::text_encoding;
 
 /// The globals of every run's environment, and the protected call that runs a script.
 pub(super) struct Globals {
@@ -18,7 +19,7 @@ pub(super) struct Globals {
 }
 
 /// The values that the prelude returns.
-type PreludeExports = (Function, Table, Table, Function, Table, Function, Function);
+type PreludeExports = (Function, Table, Table, Function, Table, Table, Table, Function, Function);
 
 /// Globals of Luau or mlua that are removed.
 const REMOVED_GLOBALS: [&str; 12] = [
@@ -54,9 +55,12 @@ impl Globals {
         raw.raw_set("surplus", too_many_arguments(lua)?)?;
         raw.raw_set("encode", json_encode(lua, slot, &array_meta)?)?;
         raw.raw_set("decode", json_decode(lua, slot, &array_meta)?)?;
+        for (name, convert) in CONVERSIONS {
+            raw.raw_set(name, text_conversion(lua, slot, (name, convert))?)?;
+        }
         raw.raw_set("array", array(lua, &array_meta)?)?;
         let prelude = lua.load(include_str!("prelude.luau")).set_name("=[host]");
-        let (boundary, ctx, vfs, print, json, array, joined): PreludeExports =
+        let (boundary, ctx, vfs, print, json, base64, url, array, joined): PreludeExports =
             prelude.call((raw, failure::attach_location(lua)?, failure::record_error(lua, slot)?))?;
 
         lua.set_named_registry_value(failure::CONCAT_KEY, joined)?;
@@ -65,12 +69,14 @@ impl Globals {
         }
         let traceback: Function = globals.get::<Table>("debug")?.get("traceback")?;
         globals.raw_set("debug", lua.create_table_from([("traceback", traceback)])?)?;
-        for table in [&ctx, &vfs, &json, &globals.get("debug")?] {
+        for table in [&ctx, &vfs, &json, &base64, &url, &globals.get("debug")?] {
             table.set_readonly(true);
         }
         globals.raw_set("ctx", ctx)?;
         globals.raw_set("vfs", vfs)?;
         globals.raw_set("json", json)?;
+        globals.raw_set("base64", base64)?;
+        globals.raw_set("url", url)?;
         globals.raw_set("print", print)?;
         globals.raw_set("array", array)?;
         globals.raw_set("null", Value::NULL)?;
@@ -201,6 +207,43 @@ fn json_decode(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::Resu
         match decoded {
             Ok(value) => value.into_lua_multi(lua),
             Err(error) => (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
+        }
+    })
+}
+
+/// What makes a text of another one.
+type Conversion = fn(&[u8]) -> std::result::Result<Vec<u8>, String>;
+
+/// The functions of `base64` and `url`.
+const CONVERSIONS: [(&str, Conversion); 4] = [
+    ("base64.encode", |bytes| Ok(text_encoding::encode_base64(bytes).into_bytes())),
+    ("base64.decode", text_encoding::decode_base64),
+    ("url.encode", |bytes| Ok(text_encoding::encode_url_part(bytes).into_bytes())),
+    ("url.decode", text_encoding::decode_url_part),
+];
+
+/// A function that converts a text, if the script has the memory for it.
+fn text_conversion(
+    lua: &Lua,
+    slot: &Arc<RunSlot>,
+    (name, convert): (&'static str, Conversion),
+) -> mlua::Result<Function> {
+    let slot = slot.clone();
+    lua.create_function(move |lua, text: Value| {
+        let refused = |kind, sentence: String| {
+            (Value::Nil, HostFailure::from(SkillError::new(kind, sentence))).into_lua_multi(lua)
+        };
+        let Value::String(text) = text else {
+            return refused(ErrorKind::InvalidArgument, format!("{name} takes a string"));
+        };
+        let text = text.as_bytes();
+        let memory = slot.context().map(|context| slot.conversion_budget(lua, &context).remaining_memory());
+        if memory.is_ok_and(|left| left < text_encoding::MAX_GROWTH * text.len() as u64) {
+            return refused(ErrorKind::Memory, "out of memory".into());
+        }
+        match convert(&text) {
+            Ok(converted) => lua.create_string(converted)?.into_lua_multi(lua),
+            Err(reason) => refused(ErrorKind::InvalidArgument, format!("{name}: {reason}")),
         }
     })
 }

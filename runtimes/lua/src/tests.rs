@@ -212,6 +212,19 @@ fn json_text_can_be_read_and_written() {
     fails("json.decode('{')", ErrorKind::InvalidArgument, "json.decode");
 }
 
+#[test]
+fn texts_are_encoded_for_headers_and_urls() {
+    answers("return base64.encode('hi?>>')", &json!("aGk/Pj4="));
+    answers("return base64.decode('aGk_\\nPj4')", &json!("hi?>>"));
+    answers("return #base64.decode(base64.encode('\\0\\255'))", &json!(2));
+    answers("return url.encode('a b/\u{e4}')", &json!("a%20b%2F%C3%A4"));
+    answers("return url.decode('a%20b+')", &json!("a b+"));
+    fails("base64.decode('?')", ErrorKind::InvalidArgument, "base64.decode: this is not base64");
+    fails("url.decode('%')", ErrorKind::InvalidArgument, "url.decode: a percent sign");
+    fails("url.encode({})", ErrorKind::InvalidArgument, "url.encode takes a string");
+    fails("local a = string.rep('x', 12000000) return #base64.encode(a)", ErrorKind::Memory, "memory");
+}
+
 /// L11, L12: a script starts without access to the machine.
 #[test]
 fn nothing_ambient_is_in_reach() {

@@ -15,7 +15,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 
 /// Predefined answers of providers. Parts that the object omits are `unavailable` to scripts. `model` is a text, or an object as
 /// [`SampleResponse`] has it in JSON. `store` has the values of the skill's own store, `stores` those of shared ones; scripts change them
-/// for as long as the providers are there.
+/// for as long as the providers are there. `http` has a response for a URL, or for a method and a URL; of a list, each request gets the next
+/// one, and the last one counts for all further ones. `json` is a body in JSON.
 ///
 /// ```
 /// # use metier_core as metier;
@@ -32,7 +33,10 @@ use crate::error::{ErrorKind, Result, SkillError};
 ///         "secrets": {"TOKEN": "s3cret"},
 ///         "store": {"last": 3},
 ///         "stores": {"team": {"last": 4}},
-///         "http": {"https://example.com/": {"status": 200, "headers": {"etag": "1"}, "body": "page"}}
+///         "http": {
+///             "https://example.com/": {"status": 200, "headers": {"etag": "1"}, "body": "page"},
+///             "POST https://example.com/items": [{"status": 503}, {"status": 201, "json": {"id": 7}}]
+///         }
 ///     }"#,
 /// )?;
 /// let ctx = SkillContext::builder("test").providers(fixtures.providers()).build();
@@ -50,7 +54,10 @@ pub struct Fixtures {
     secrets: Option<BTreeMap<String, String>>,
     store: Option<StoredValues>,
     stores: Option<BTreeMap<String, StoredValues>>,
-    http: Option<BTreeMap<String, HttpFixture>>,
+    http: Option<BTreeMap<String, HttpFixtures>>,
+    /// How many requests each entry of `http` answered.
+    #[serde(skip)]
+    answered: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 /// The predefined answer of a model: its text, or the whole response.
@@ -61,18 +68,37 @@ enum ModelFixture {
     Response(SampleResponse),
 }
 
-/// The predefined HTTP response of a URL; every request to the URL gets it.
+/// The predefined HTTP responses of a URL: one for every request, or one after the other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum HttpFixtures {
+    Every(HttpFixture),
+    Each(Vec<HttpFixture>),
+}
+
+/// A predefined HTTP response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct HttpFixture {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
+    json: Option<Value>,
 }
 
 impl Default for HttpFixture {
     fn default() -> Self {
-        Self { status: 200, headers: BTreeMap::new(), body: String::new() }
+        Self { status: 200, headers: BTreeMap::new(), body: String::new(), json: None }
+    }
+}
+
+impl HttpFixtures {
+    /// The response to the request with this number, from 0.
+    fn nth(&self, number: usize) -> Option<&HttpFixture> {
+        match self {
+            Self::Every(response) => Some(response),
+            Self::Each(responses) => responses.get(number).or(responses.last()),
+        }
     }
 }
 
@@ -197,14 +223,23 @@ impl StoreProvider for FixtureStore {
 
 impl HttpClient for Fixtures {
     fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
-        let pages = self.http.as_ref();
-        let page =
-            fixture(pages.and_then(|pages| pages.get(&request.url)), "response for the URL", &request.url)?;
+        let named = format!("{} {}", request.method, request.url);
+        let responses = self.http.as_ref();
+        let key =
+            [&named, &request.url].into_iter().find(|key| responses.is_some_and(|it| it.contains_key(*key)));
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = key.map_or(0, |key| {
+            let count = answered.entry(key.clone()).or_default();
+            *count += 1;
+            *count - 1
+        });
+        let found = key.and_then(|key| responses?.get(key)?.nth(number));
+        let page = fixture(found, "response for the URL", &named)?;
         let lower = |(name, value): (&String, &String)| (name.to_ascii_lowercase(), value.clone());
         Ok(HttpResponse {
             status: page.status,
             headers: page.headers.iter().map(lower).collect(),
-            body: page.body.clone().into_bytes(),
+            body: page.json.as_ref().map_or_else(|| page.body.clone(), Value::to_string).into_bytes(),
             url: request.url,
         })
     }
@@ -258,5 +293,19 @@ mod tests {
         assert_eq!((answer.status, answer.body.as_slice()), (200, &b"hi"[..]));
         assert_eq!(answer.headers, [("etag".to_owned(), "1".to_owned())]);
         assert_eq!(send("https://b.example/").unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn a_method_has_responses_of_its_own_and_a_list_is_answered_in_order() {
+        let fixtures = r#"{"http": {"https://a.test/": {"json": [1]}, "POST https://a.test/": [{"status": 503}, {"status": 201}]}}"#;
+        let client = Fixtures::new(fixtures).unwrap().providers().http.unwrap();
+        let send = |method: &str| {
+            let response = client
+                .send(&SkillContext::builder("x").build(), HttpRequest::new(method, "https://a.test/", 99));
+            response.map(|response| (response.status, response.body))
+        };
+        assert_eq!(send("GET").unwrap(), (200, b"[1]".to_vec()));
+        let statuses: Vec<u16> = (0..3).map(|_| send("POST").unwrap().0).collect();
+        assert_eq!(statuses, [503, 201, 201]);
     }
 }

@@ -123,6 +123,19 @@ fn half_of_a_character_in_json_is_replaced() {
 }
 
 #[test]
+fn texts_are_encoded_for_headers_and_urls() {
+    answers("base64_encode(\"hi?>>\")", &json!("aGk/Pj4="));
+    answers("base64_encode(blob(2, 255))", &json!("//8="));
+    answers("base64_decode(\"aGk_\\nPj4\")", &json!("hi?>>"));
+    answers("base64_decode_blob(\"//8=\").len()", &json!(2));
+    answers("url_encode(\"a b/\u{e4}\")", &json!("a%20b%2F%C3%A4"));
+    answers("url_decode(\"a%20b+\")", &json!("a b+"));
+    fails("base64_decode(\"?\")", ErrorKind::Script, "base64_decode: this is not base64");
+    fails("base64_decode(\"//8=\")", ErrorKind::Script, "not UTF-8");
+    fails("url_decode(\"%\")", ErrorKind::Script, "url_decode: a percent sign");
+}
+
+#[test]
 fn what_has_no_json_form_is_an_error_that_names_its_place() {
     for (source, sentence) in [
         ("#{list: [1, |x| x]}", "value.list[1] is a function"),
