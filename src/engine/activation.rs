@@ -14,7 +14,7 @@ use crate::registry::Skill;
 use metier_core::client_variables::fill_client_variables;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::Tool;
-use metier_skill::contract::{NamedPersona, ToolAliases, Turn, compose};
+use metier_skill::contract::{NamedPersona, ProvidedTool, ToolAliases, Turn, compose};
 
 /// How deep skills may hand over to others.
 const MAX_DELEGATION_DEPTH: usize = 3;
@@ -45,7 +45,8 @@ pub struct Activation {
     pub instructions: String,
     /// Questions and answers to show.
     pub examples: Vec<Turn>,
-    /// The tools that it may call, and no others: those that the skill names, and those that its script returned.
+    /// The tools that it may call, and no others: those that the skill offers, by `SKILL.TOOL`, those that it names, and those that its script
+    /// returned.
     pub tools: Vec<Tool>,
     /// The skills that it may hand over to.
     pub delegates: Vec<Delegate>,
@@ -105,8 +106,16 @@ impl EngineInner {
             metadata,
             problems: Vec::new(),
         };
+        activation.tools = skills.iter().flat_map(own_tools).collect();
+        let is_own = |name: &str| {
+            skills.iter().any(|skill| {
+                let own =
+                    name.strip_prefix(skill.name()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name);
+                callable_tools(skill).any(|tool| tool.name == own)
+            })
+        };
         let aliases = tool_aliases(&skills);
-        for name in persona.tools {
+        for name in persona.tools.into_iter().filter(|name| !is_own(name)) {
             let equivalent = || aliases.equivalents(&name).find_map(|other| self.named_tool(other));
             match self.named_tool(&name).or_else(equivalent) {
                 Some(tool) => {
@@ -175,6 +184,20 @@ impl EngineInner {
         })?;
         read_tools(value).map_err(|reason| hook_error(skill, &reason))
     }
+}
+
+/// The tools that the skill itself offers, by the names under which they are called.
+fn own_tools(skill: &Skill) -> impl Iterator<Item = Tool> {
+    callable_tools(skill).map(|tool| {
+        let schema = tool.input_schema.as_ref().map_or_else(|| serde_json::json!({}), |it| it.json().clone());
+        let name = format!("{}.{}", skill.name(), tool.name);
+        Tool::new(name, tool.description.as_deref().unwrap_or_default(), schema)
+    })
+}
+
+fn callable_tools(skill: &Skill) -> impl Iterator<Item = &ProvidedTool> {
+    let offered = skill.contract().map_or(&[][..], |contract| &contract.tools);
+    offered.iter().filter(|tool| tool.handler.is_some())
 }
 
 /// The names of tools that mean the same, by what these skills declare.

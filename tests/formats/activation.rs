@@ -81,7 +81,25 @@ fn ak_a20_ak_a21_an_activation_has_what_the_skill_names_and_nothing_else() {
     assert_eq!(text.engine().activate(&["other"]).unwrap_err().kind(), ErrorKind::UnknownSkill);
 }
 
-/// How many skills stand in a tree of delegations.
+#[test]
+fn an_activation_has_the_tools_that_the_skill_offers() {
+    let contract = "
+tools:
+  - {name: forecast, description: Says it., inputs: {city: {type: string}}, entrypoint: scripts/forecast.lua}
+  - {name: raw, internal: true, entrypoint: scripts/raw.lua}
+";
+    let project = Project::new()
+        .skill("weather", "")
+        .file(".metier/skills/weather/skill.yaml", contract)
+        .file(".metier/skills/weather/scripts/forecast.lua", "return 1")
+        .file(".metier/skills/weather/scripts/raw.lua", "return 2");
+    let activation = project.with_search().activate(&["weather"]).unwrap();
+    assert_eq!(tools(&activation), ["weather.forecast"]);
+    assert_eq!(activation.tools[0].description, "Says it.");
+    assert_eq!(activation.tools[0].input_schema["properties"]["city"]["type"], "string");
+    assert!(activation.problems.is_empty(), "{:?}", activation.problems);
+}
+
 #[test]
 fn ak_16_a_prompt_is_kept_as_it_is_written() {
     let prompt = "\n  P \r\n\tQ \n\n";
@@ -94,6 +112,7 @@ fn ak_16_a_prompt_is_kept_as_it_is_written() {
     assert_eq!(both, format!("--- a ---\n{prompt}\n\n--- b ---\nR\n"));
 }
 
+/// How many skills stand in a tree of delegations.
 fn count(delegates: &[Delegate]) -> usize {
     delegates.iter().map(|delegate| 1 + count(&delegate.delegates)).sum()
 }

@@ -2,6 +2,7 @@
 
 use metier::engine::Invocation;
 use metier::error::ErrorKind;
+use metier::host::Fixtures;
 use metier::skill::contract::DefinitionFormat;
 use serde_json::{Value, json};
 
@@ -191,4 +192,44 @@ fn sw_27_a_tool_is_found_by_the_names_that_activated_skills_declare_for_it() {
     assert!(problems.len() == 3 && problems.iter().any(|problem| problem == dropped), "{problems:?}");
     let findings = engine.diagnosis().findings;
     assert_eq!(findings.iter().filter(|finding| finding.message == dropped).count(), 1);
+}
+
+#[test]
+fn a_tool_of_a_definition_that_says_how_is_called() {
+    let tool = |http: &Value| {
+        json!({
+            "name": "get_issue", "description": "An issue.",
+            "input_schema": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}, "http": http,
+        })
+    };
+    let http = json!({
+        "base_url": "$config.SERVICE_URL", "path": "/issues/$inputs.id", "headers": {"Authorization": "Bearer ${config.API_TOKEN}"},
+    });
+    let config = json!({"API_TOKEN": {"description": "t"}, "SERVICE_URL": {"description": "u"}});
+    let silent = json!({"name": "other", "description": "o", "input_schema": {"type": "object"}});
+    let definition = object(&json!({"config": config, "tools": [tool(&http), silent]}));
+    let project = Project::new().file(".metier/skills/x/skill.json", definition);
+    let given = r#"{
+        "config": {"SERVICE_URL": "https://api.test/v1"}, "secrets": {"API_TOKEN": "hunter2/secret"},
+        "http": {"https://api.test/v1/issues/7": {"json": {"id": "7"}}}
+    }"#;
+    let fixtures = Fixtures::new(given).unwrap();
+    let engine = project.builder().providers(fixtures.providers()).build().unwrap();
+    let call = |tool: &str, id: &str| {
+        let run = Invocation::new("x").tool(tool).input(json!({"id": id}));
+        engine.run(granted(run, &["net:api.test", "secret:API_TOKEN"]))
+    };
+    assert_eq!(value(call("get_issue", "7")), json!({"id": "7"}));
+    assert_eq!(kind(&call("get_issue", "../7")), ErrorKind::InvalidInput);
+    assert_eq!(kind(&call("other", "7")), ErrorKind::Unavailable);
+    let activation = engine.activate(&["x"]).unwrap();
+    let names: Vec<&str> = activation.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["x.get_issue"], "what cannot be called is not offered");
+    for (http, words) in [
+        (json!({"path": "/x"}), "no `base_url`"),
+        (json!({"base_url": "https://a.test", "path": "/../x"}), "another path"),
+        (json!({"base_url": "https://a.test", "path": "/$inputs.gone"}), "not an input of the tool"),
+    ] {
+        refused("skill.json", &object(&json!({"tools": [tool(&http)]})), words);
+    }
 }

@@ -10,9 +10,11 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{LogLevel, SandboxReport, SkillContext};
 use metier_core::template::Reference;
+use metier_skill::contract::ParsedContract;
 use metier_skill::contract::{
     self, CONFIG, HttpCall, PagePlace, Paging, ResolvedBaseUrl, SECRETS, named_value,
 };
+use metier_skill::formats;
 
 /// A call of one tool.
 struct HttpCallExecutor {
@@ -25,10 +27,11 @@ struct HttpCallExecutor {
 
 /// Reads the declaration of a tool in the contract; `invalid-skill` for a script of another kind.
 pub fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
-    let parsed = contract::load(&script.source);
     let tool = script.function.as_deref().unwrap_or_default();
-    let declared = parsed.contract.as_ref().and_then(|contract| contract.tool(tool)?.http());
-    let Some(call) = declared.cloned() else {
+    let declared = |parsed: ParsedContract| parsed.contract?.tool(tool)?.http().cloned();
+    let in_contract = declared(contract::load(&script.source));
+    let Some(call) = in_contract.or_else(|| declared(formats::load(&script.path, &script.source, None)))
+    else {
         let sentence = format!("{} declares no HTTP call of a tool here", script.path);
         return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
             .with_help("declare it under `tools` in skill.yaml; no script is written in this runtime"));

@@ -55,6 +55,7 @@ pub use self::sections::http::call::{
     CONFIG, CallBody, CallQuery, HttpCall, RESPONSE, ResponseFormat, SECRETS, named_value,
 };
 pub use self::sections::http::paging::{ItemCount, NextPage, PagePlace, Paging};
+pub(crate) use self::sections::http::reader::read_alone as read_http_call;
 pub use self::sections::http::result::ResultTemplate;
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;

@@ -2,10 +2,12 @@
 //!
 //! `id` is the identity there and `name` a label. The format allows no other keys at any level.
 
+use std::sync::Arc;
+
 use crate::contract::fields::{self, find};
 use crate::contract::{
-    Contract, MAX_SETTINGS, McpServerAddress, Persona, ProvidedTool, Publication, SchemaRole, named_setting,
-    read_schema, variable,
+    Contract, MAX_SETTINGS, McpServerAddress, Persona, ProvidedTool, Publication, SchemaRole, ToolHandler,
+    named_setting, read_http_call, read_schema, variable,
 };
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::formats::fields::{
@@ -30,7 +32,8 @@ const KEYS: [&str; 10] = [
 ];
 pub(super) const CATEGORIES: [&str; 6] = ["git", "observability", "tasks", "notification", "data", "general"];
 const FIELD_KEYS: [&str; 3] = ["description", "required", "env"];
-const TOOL_KEYS: [&str; 3] = ["name", "description", "input_schema"];
+/// `http` is no key of SWEny: with it, metier knows what runs when the tool is called.
+const TOOL_KEYS: [&str; 4] = ["name", "description", "input_schema", "http"];
 const SERVER_KEYS: [&str; 6] = ["type", "command", "args", "url", "headers", "env"];
 /// The most characters of an id.
 const MAX_ID: usize = 64;
@@ -50,6 +53,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
             .add(&lint::CONTRACT_VALUE, &span, message)
             .help(format!("the categories are {}", CATEGORIES.join(", ")));
     }
+    let config = read_config(find(entries, "config"), report);
     Contract {
         name: read_id(entries, report),
         description: required_prose(entries, "description", PLACE, report),
@@ -60,10 +64,10 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Contra
         },
         persona: text(entries, "instruction", report)
             .map(|instructions| Persona { instructions, ..Persona::default() }),
-        tools: read_tools(find(entries, "tools"), entries, report),
+        tools: read_tools(find(entries, "tools"), (entries, &config), report),
         mcp: find(entries, "mcp").and_then(|node| read_server(node, report)),
         tool_aliases: read_aliases(find(entries, "mcpAliases"), report),
-        config: read_config(find(entries, "config"), report).into(),
+        config: config.into(),
         ..Contract::default()
     }
 }
@@ -118,7 +122,11 @@ fn read_setting(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<Config
     Some(field)
 }
 
-fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<ProvidedTool> {
+fn read_tools(
+    node: Option<&Node>,
+    (entries, config): (&[Entry], &[ConfigField]),
+    report: &mut DiagnosticSink<'_>,
+) -> Vec<ProvidedTool> {
     let Some(node) = node else { return Vec::new() };
     let items = list_items(node, "tools", report).unwrap_or_default();
     let is_only = find(entries, "instruction").is_none() && find(entries, "mcp").is_none();
@@ -127,7 +135,7 @@ fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSin
     }
     let mut tools: Vec<ProvidedTool> = Vec::new();
     for item in items {
-        let Some(tool) = read_tool(item, report) else { continue };
+        let Some(tool) = read_tool(item, config, report) else { continue };
         if tools.iter().any(|other| other.name == tool.name) {
             let message = format!("two tools are called `{}`", metier_core::excerpt::shorten(&tool.name, 60));
             fields::report_invalid(item, &message, report);
@@ -137,7 +145,7 @@ fn read_tools(node: Option<&Node>, entries: &[Entry], report: &mut DiagnosticSin
     tools
 }
 
-fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
+fn read_tool(node: &Node, config: &[ConfigField], report: &mut DiagnosticSink<'_>) -> Option<ProvidedTool> {
     let place = "a tool";
     let entries = map_entries(node, place, report)?;
     require_known(entries, &TOOL_KEYS, place, report);
@@ -147,12 +155,18 @@ fn read_tool(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ProvidedToo
         Some(node) if node.is_null() => fields::report_invalid(node, "input_schema must be a map", report),
         Some(_) => {}
     }
+    let input_schema = schema
+        .and_then(|node| read_schema(Some(node), SchemaRole::Tool("input_schema"), report))
+        .map(|located| located.schema);
+    let name = required_text(entries, "name", place, report)?;
+    let call = find(entries, "http").and_then(|node| {
+        read_http_call(node, &format!("the tool `{name}`"), (config, input_schema.as_ref()), report)
+    });
     Some(ProvidedTool {
-        name: required_text(entries, "name", place, report)?,
+        name,
         description: required_prose(entries, "description", place, report),
-        input_schema: schema
-            .and_then(|node| read_schema(Some(node), SchemaRole::Tool("input_schema"), report))
-            .map(|located| located.schema),
+        handler: call.map(|call| ToolHandler::Http(Arc::new(call))),
+        input_schema,
         ..ProvidedTool::default()
     })
 }

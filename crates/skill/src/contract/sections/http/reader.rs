@@ -93,7 +93,11 @@ pub(in crate::contract) fn read(
         None => scope.base_url.cloned(),
     };
     if base_url.is_none() && field("base_url").is_none() {
-        reader.refuse(node, "the skill has no `base_url` below which the call stays", "add `base_url` to it");
+        reader.refuse(
+            node,
+            "there is no `base_url` below which the call stays",
+            "add `base_url` to the skill or to the call",
+        );
     }
     let method = reader.method(field("method"));
     let is_declared_safe = fields::flag(field("safe"), "safe", reader.report).unwrap_or(false);
@@ -136,6 +140,16 @@ pub(in crate::contract) fn read(
         result,
         source: fields::json(node, report)?,
     })
+}
+
+/// A declared call in a definition that has no base URL for all of its tools.
+pub(crate) fn read_alone(
+    node: &Node,
+    place: &str,
+    (config, inputs): (&[ConfigField], Option<&Schema>),
+    report: &mut DiagnosticSink<'_>,
+) -> Option<HttpCall> {
+    read(node, place, &CallScope { base_url: None, service: None, config, inputs }, report)
 }
 
 struct Reader<'s, 'a, 'r> {
