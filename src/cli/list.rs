@@ -1,8 +1,8 @@
 //! `metier list`: all skills, including shadowed ones.
 
-use metier::engine::{Availability, NamedScript, TrustState};
+use metier::engine::{Availability, NamedScript, Requirement, RequirementKind, RequirementState, TrustState};
 use metier::error::Result;
-use metier::registry::Skill;
+use metier::registry::{Scope, Skill};
 use serde_json::Value;
 
 use super::output;
@@ -10,13 +10,26 @@ use super::session::Session;
 use super::skill_record::{runtime_names, skill_record};
 use super::terminal::shorten_line;
 
-pub(super) fn run(session: &Session) -> Result<u8> {
+/// The options of `metier list`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also list the skills of metier that lack settings or secrets which they need
+    #[arg(long)]
+    all: bool,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let registry = engine.registry();
-    let skills = registry.skills();
-    let availabilities = engine.availabilities(&skills.iter().collect::<Vec<_>>());
-    let states = engine.trust_states(&skills.iter().collect::<Vec<_>>());
-    let answers = || skills.iter().zip(&availabilities).zip(&states);
+    let skills: Vec<&Skill> = registry.skills().iter().collect();
+    let availabilities = engine.availabilities(&skills);
+    let states = engine.trust_states(&skills);
+    let is_shown = |(skill, answer): &(&Skill, &Availability)| args.all || !is_unconfigured(skill, answer);
+    let hidden = skills.iter().copied().zip(&availabilities).filter(|pair| !is_shown(pair)).count();
+    let answers = || {
+        let pairs = skills.iter().copied().zip(&availabilities).zip(&states);
+        pairs.filter(|(pair, _)| is_shown(pair))
+    };
     if session.json() {
         let rows: Vec<Value> =
             answers().map(|((skill, answer), state)| skill_record(skill, answer, state)).collect();
@@ -25,7 +38,7 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         output::print_json(&rows)?;
         return Ok(0);
     }
-    let widest = skills.iter().map(|skill| display_name(skill).chars().count()).max().unwrap_or(0);
+    let widest = answers().map(|((skill, _), _)| display_name(skill).chars().count()).max().unwrap_or(0);
     let without_main = answers().filter(|((_, answer), _)| answer.runtime.is_none());
     let without_main: Vec<&Skill> = without_main.map(|((skill, _), _)| skill).collect();
     let mut named = engine.named_scripts_of_each(&without_main).into_iter();
@@ -39,6 +52,11 @@ pub(super) fn run(session: &Session) -> Result<u8> {
     if !lines.is_empty() {
         output::print(&lines.join("\n"))?;
     }
+    if hidden > 0 {
+        output::eprint(&format!(
+            "{hidden} skills of metier lack their settings: `metier doctor` says which, `metier list --all` lists them"
+        ));
+    }
     if skills.is_empty() {
         output::eprint(&format!(
             "no skills found; `metier new NAME` creates one in .{}/skills",
@@ -46,6 +64,16 @@ pub(super) fn run(session: &Session) -> Result<u8> {
         ));
     }
     Ok(0)
+}
+
+/// Whether it is a skill of metier for a service that nobody set up: of such skills, only those are listed that can be used.
+fn is_unconfigured(skill: &Skill, answer: &Availability) -> bool {
+    let is_setting = |found: &Requirement| {
+        matches!(found.kind, RequirementKind::Setting | RequirementKind::Secret)
+            && found.required
+            && found.state == RequirementState::Missing
+    };
+    skill.scope() == Scope::Builtin && answer.requirements.iter().any(is_setting)
 }
 
 /// `scripts` are those that a caller can name, where the skill has no main one.

@@ -93,7 +93,7 @@ enum Command {
     /// Run a command in the sandbox of a script, without a skill
     Exec(Box<exec::Args>),
     /// List the skills, including shadowed ones
-    List,
+    List(list::Args),
     /// Show a skill: its signature, requested permissions and instructions
     Show(show::Args),
     /// Check skills against the specification
@@ -233,7 +233,7 @@ impl Command {
     /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
     fn widens_nothing(&self) -> bool {
         match self {
-            Self::List | Self::Show(_) | Self::State(_) | Self::Audit(_) => true,
+            Self::List(_) | Self::Show(_) | Self::State(_) | Self::Audit(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
             _ => false,
@@ -251,7 +251,7 @@ impl Command {
             Self::State(args) => Some(args.name()),
             Self::Prepare(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
-            Self::List
+            Self::List(_)
             | Self::Audit(_)
             | Self::Trust(_)
             | Self::Validate(_)
@@ -298,7 +298,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
     match command {
         Command::Run(args) => run::run(&args, session),
         Command::Exec(args) => exec::run(&args, session),
-        Command::List => list::run(session),
+        Command::List(args) => list::run(&args, session),
         Command::Show(args) => show::run(&args, session),
         Command::Validate(args) => validate::run(&args, session),
         Command::Test(args) => test::run(&args, session),

@@ -108,6 +108,28 @@ fn sw_12_a_skill_without_its_settings_does_not_keep_others_from_running() {
 }
 
 #[test]
+fn of_alternatives_one_is_enough() {
+    let script = "return {a = ctx.config('a'), b = ctx.config('b')}";
+    let project = Project::declaring("  a: {required: any_of}\n  b: {required: any_of}\n", script);
+    let run =
+        |config: Value| project.builder().config(Values(config)).build().unwrap().run(Invocation::new("x"));
+    let missing = run(json!({}));
+    assert_eq!(kind(&missing), ErrorKind::Unavailable);
+    let sentence = sentence(&missing);
+    assert!(
+        sentence.contains("the setting a is not provided") && sentence.contains("the setting b"),
+        "{sentence}"
+    );
+    assert_eq!(kind(&run(json!({"a": "", "b": ""}))), ErrorKind::Unavailable);
+    assert_eq!(value(run(json!({"b": "B"}))), json!({"a": null, "b": "B"}));
+    let engine = project.engine();
+    let registry = engine.registry();
+    assert!(engine.availability(registry.find("x").unwrap()).cannot_run().is_some());
+    let report = engine.diagnosis().settings;
+    assert_eq!(report.missing.len(), 1, "{report:?}");
+}
+
+#[test]
 fn what_is_needed_on_use_fails_where_it_is_read() {
     // CU-31
     let script = "if input.read then return ctx.config('region') end return 1";
@@ -174,7 +196,7 @@ fn a_variable_that_decides_what_runs_is_no_setting() {
         ("  x: {env: 'A B'}\n", "A B"),
         ("  TOKEN: {secret: true, default: s3cret}\n", "a secret has no default"),
         ("  'a b': {}\n", "the name of a setting"),
-        ("  x: {required: sometimes}\n", "required (true, false or on_use)"),
+        ("  x: {required: sometimes}\n", "required (true, false, any_of or on_use)"),
         ("  x: [1]\n", "must be a map"),
     ] {
         let outcome = Project::declaring(config, "return 1").run(&[]);

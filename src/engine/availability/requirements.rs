@@ -36,7 +36,9 @@ pub(super) fn requires_anything(skill: &Skill) -> bool {
 
 /// Whether a run of the skill could be refused by what it requires.
 pub(super) fn could_be_refused(skill: &Skill) -> bool {
-    let is_required = |field: &ConfigField| field.requirement == ConfigRequirement::Required;
+    let is_required = |field: &ConfigField| {
+        matches!(field.requirement, ConfigRequirement::Required | ConfigRequirement::AnyOf)
+    };
     let by_contract = skill.contract().is_some_and(|contract| {
         let needs = &contract.dependencies;
         needs.tools.iter().chain(&needs.skills).any(|needed| needed.required)
@@ -161,21 +163,34 @@ pub(super) fn infrastructure_and_config(
     let mut requirements: Vec<Requirement> =
         parts.map(|part| check_infrastructure(part, ctx, project, probe)).collect();
     if !contract.config.is_empty() {
-        requirements.extend(ctx.config_states()?.into_iter().map(|(field, state)| setting(field, state)));
+        let states = ctx.config_states()?;
+        let is_absent = |state: ConfigState| {
+            matches!(state, ConfigState::Absent | ConfigState::Empty | ConfigState::Withheld)
+        };
+        let alternatives =
+            || states.iter().filter(|(field, _)| field.requirement == ConfigRequirement::AnyOf);
+        let lacks_all = alternatives().all(|(_, state)| is_absent(*state));
+        requirements.extend(states.iter().map(|(field, state)| {
+            let is_required = match field.requirement {
+                ConfigRequirement::Required => true,
+                ConfigRequirement::AnyOf => lacks_all,
+                _ => false,
+            };
+            setting(field, *state, is_required)
+        }));
     }
     Ok(requirements)
 }
 
 /// A setting that may be missing without harm is available either way.
-fn setting(field: &ConfigField, state: ConfigState) -> Requirement {
+fn setting(field: &ConfigField, state: ConfigState, is_required: bool) -> Requirement {
     let (kind, noun) = if field.secret {
         (RequirementKind::Secret, "secret")
     } else {
         (RequirementKind::Setting, "setting")
     };
-    let requirement = Requirement::available(kind, &field.key)
-        .required(field.requirement == ConfigRequirement::Required)
-        .purpose(field.description.clone());
+    let requirement =
+        Requirement::available(kind, &field.key).required(is_required).purpose(field.description.clone());
     let missing = |state: &str| {
         let reason = requirement.describe(&format!("the {noun} {}", field.key), state);
         requirement.clone().missing(reason, config_help(field))

@@ -96,19 +96,21 @@ impl CategoryProblem {
 /// The settings for lack of which the skill is not configured: the required ones that are missing, or all where none is required and
 /// none has a value.
 fn missing_fields<'a>(fields: &'a [ConfigField], requirements: &[Requirement]) -> Vec<&'a ConfigField> {
-    let is_missing = |field: &&ConfigField| {
-        requirements.iter().any(|requirement| {
+    let missing = |field: &ConfigField| {
+        requirements.iter().find(|requirement| {
             matches!(requirement.kind, RequirementKind::Setting | RequirementKind::Secret)
                 && requirement.name == field.key
                 && requirement.state == RequirementState::Missing
         })
     };
-    let missing: Vec<&ConfigField> = fields.iter().filter(is_missing).collect();
-    let is_optional = |field: &ConfigField| field.requirement != ConfigRequirement::Required;
+    let is_optional = |field: &ConfigField| {
+        !matches!(field.requirement, ConfigRequirement::Required | ConfigRequirement::AnyOf)
+    };
     if fields.iter().all(is_optional) {
-        return if missing.len() == fields.len() { missing } else { Vec::new() };
+        let is_unset = fields.iter().all(|field| missing(field).is_some());
+        return if is_unset { fields.iter().collect() } else { Vec::new() };
     }
-    missing.into_iter().filter(|field| !is_optional(field)).collect()
+    fields.iter().filter(|field| missing(field).is_some_and(|found| found.required)).collect()
 }
 
 fn category(skill: &Skill) -> String {

@@ -8,7 +8,7 @@ use super::{Access, Permission, is_secret_setting};
 
 /// A setting or a secret that a skill declares under `config`, or a secret under `secrets`.
 ///
-/// In JSON: `{description, required, env, secret, hosts, default}`, where `required` is `true`, `false` or `"on_use"`; `hosts` is left out
+/// In JSON: `{description, required, env, secret, hosts, default}`, where `required` is `true`, `false`, `"any_of"` or `"on_use"`; `hosts` is left out
 /// if there are none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -38,6 +38,8 @@ pub struct ConfigField {
 pub enum ConfigRequirement {
     /// Without it, the skill does not run.
     Required,
+    /// Without any of those that say so, the skill does not run.
+    AnyOf,
     /// Without it, the skill runs, and fails where it reads it.
     OnUse,
     /// Without it, the skill runs and reads null.
@@ -50,6 +52,7 @@ impl Serialize for ConfigRequirement {
         match self {
             Self::Required => serializer.serialize_bool(true),
             Self::Optional => serializer.serialize_bool(false),
+            Self::AnyOf => serializer.serialize_str("any_of"),
             Self::OnUse => serializer.serialize_str("on_use"),
         }
     }

@@ -101,13 +101,14 @@ impl SkillContext {
         if let Some(value) = value {
             return Ok(value);
         }
-        if field.requirement != ConfigRequirement::Optional {
+        let is_optional = matches!(field.requirement, ConfigRequirement::Optional | ConfigRequirement::AnyOf);
+        if !is_optional {
             self.permit_variable(field)?;
             if let Some(value) = self.permitted_variable(field) {
                 return Ok(value.into());
             }
         }
-        if field.requirement == ConfigRequirement::Optional {
+        if is_optional {
             return Ok(Value::Null);
         }
         if field.is_secret_setting() && self.secret_state(field)? == ConfigState::Set {

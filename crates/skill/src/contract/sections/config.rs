@@ -84,11 +84,12 @@ fn field(entry: &Entry, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> 
 }
 
 pub(super) fn requirement(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> ConfigRequirement {
-    let is_on_use = |node: &&Node| node.text().is_some_and(|text| text.trim() == "on_use");
-    if node.as_ref().is_some_and(is_on_use) {
-        return ConfigRequirement::OnUse;
+    match node.and_then(Node::text).map(str::trim) {
+        Some("on_use") => return ConfigRequirement::OnUse,
+        Some("any_of") => return ConfigRequirement::AnyOf,
+        _ => {}
     }
-    match fields::flag(node, "required (true, false or on_use)", report) {
+    match fields::flag(node, "required (true, false, any_of or on_use)", report) {
         Some(true) => ConfigRequirement::Required,
         _ => ConfigRequirement::Optional,
     }
