@@ -6,6 +6,7 @@ mod configuration;
 mod contract;
 mod files;
 mod gates;
+mod http_calls;
 mod imports;
 mod lua;
 mod mcp;
@@ -71,6 +72,7 @@ fn main() {
     trust::runs(&mut criterion);
     audit::lines(&mut criterion);
     gates::runs(&mut criterion);
+    http_calls::calls(&mut criterion);
     sanitizer::runs(&mut criterion);
     configuration::load(&mut criterion);
     mcp::calls(&mut criterion);

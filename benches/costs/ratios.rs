@@ -230,6 +230,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "gates/none",
         Informational,
     ),
+    (
+        "a tool that is a declared HTTP call, on loopback / the bare request",
+        "http_call/tool",
+        "http_call/bare",
+        AddedMicros(100.0, 1),
+    ),
     ("a value that is used again / a copy of it", "cache/hit", "cache/copy", AddedMicros(20.0, 1)),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
     (

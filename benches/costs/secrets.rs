@@ -99,6 +99,7 @@ fn serve() -> SocketAddr {
     std::thread::spawn(move || {
         // More than all clients here open.
         for stream in listener.incoming().take(10_000).flatten() {
+            stream.set_nodelay(true).expect("an option of a connection");
             let connection = ServerConnection::new(config.clone()).expect("a connection");
             std::thread::spawn(move || answer(StreamOwned::new(connection, stream)));
         }

@@ -170,9 +170,9 @@ pub(super) fn cache_ttl(skill: &Skill, runtime: RuntimeId, context: &SkillContex
     metadata.cache_ttl.filter(|_| is_declared && is_closed && is_decided && is_confined && is_value_all)
 }
 
-/// The key of a run of this script, of a skill with these files.
+/// The key of a run of this script, of a skill with these files, if they count besides its definition.
 pub(super) fn result_key(
-    (skill, files): (&Skill, SkillDigest),
+    (skill, files): (&Skill, Option<SkillDigest>),
     (script, source): (&SelectedScript, &[u8]),
     input: &SkillInput,
     context: &SkillContext,
@@ -198,7 +198,10 @@ pub(super) fn result_key(
         input.args,
     ]);
     let mut digest = Sha256::new();
-    digest.update(files.as_bytes());
+    digest.update(skill.definition_hash().to_be_bytes());
+    if let Some(files) = files {
+        digest.update(files.as_bytes());
+    }
     // The file may have been changed since it was read.
     digest.update(Sha256::digest(source));
     digest.update(canonical_text(&run));

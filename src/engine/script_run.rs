@@ -340,7 +340,12 @@ impl ScriptRun<'_> {
         if !context.providers().has_values_of(&self.engine.providers) {
             return None;
         }
-        let files = self.digest.or_else(|| Some(self.list_files()?.digest()))?;
+        let files = match (self.digest, self.selected.runtime) {
+            (Some(digest), _) => Some(digest),
+            // They read no other file of the skill but by `ctx.asset`, which is compared.
+            (None, RuntimeId::LUA | RuntimeId::RHAI) => None,
+            (None, _) => Some(self.list_files()?.digest()),
+        };
         Some(cache.slot(result_key((self.skill, files), (self.selected, source), input, context), ttl))
     }
 

@@ -65,6 +65,11 @@ impl Fingerprint {
             && is_same(&self.stats.contract, &now.contract)
     }
 
+    /// The hash of what was read, by a key of this process.
+    pub(super) fn content_hash(&self) -> u64 {
+        self.content_hash
+    }
+
     /// Whether the same stats prove that the files are the same.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled.load(Ordering::Relaxed)

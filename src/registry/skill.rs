@@ -317,6 +317,11 @@ impl Skill {
         self.address().origin.rank
     }
 
+    /// Tells what its `SKILL.md` and its contract say from what others say, in this process. All copies of a skill of metier say the same.
+    pub(crate) fn definition_hash(&self) -> u64 {
+        self.definition.fingerprint.as_ref().map_or(0, Fingerprint::content_hash)
+    }
+
     /// Whether its `SKILL.md` and its contract are on disk as they were read: in this open folder, or else at its path. A skill
     /// inside the program never changes.
     pub(crate) fn is_current(&self, opened: Option<&Files>) -> bool {

@@ -239,8 +239,16 @@ fn a_skill_that_was_changed_has_no_value_yet() {
     assert!(is_answered_from_the_cache(&engine, &[]));
     write(&project.path(".metier/skills/x/scripts/main.lua"), "return {'of other code'}");
     assert_eq!(said(&engine, run(1)), "of other code");
-    write(&project.path(".metier/skills/x/scripts/main.lua"), READS);
-    write(&project.path(".metier/skills/x/assets/table.txt"), "what the script may read");
+    let asset = project.path(".metier/skills/x/assets/table.txt");
+    write(&asset, "one");
+    write(&project.path(".metier/skills/x/scripts/main.lua"), "return {ctx.asset('assets/table.txt')}");
+    assert_eq!(said(&engine, run(1)), "one");
+    write(&project.path(".metier/skills/x/assets/other.txt"), "what the script does not read");
+    assert!(engine.run(run(1)).cached.is_some());
+    write(&asset, "two");
+    assert_eq!(said(&engine, run(1)), "two");
+    let contract = std::fs::read_to_string(project.path(".metier/skills/x/skill.yaml")).unwrap();
+    write(&project.path(".metier/skills/x/skill.yaml"), &format!("{contract}\n# said otherwise\n"));
     assert_eq!(engine.run(run(1)).cached, None);
 }
 
