@@ -248,7 +248,7 @@ fn a_skill_that_was_changed_has_no_value_yet() {
     write(&asset, "two");
     assert_eq!(said(&engine, run(1)), "two");
     let contract = std::fs::read_to_string(project.path(".metier/skills/x/skill.yaml")).unwrap();
-    write(&project.path(".metier/skills/x/skill.yaml"), &format!("{contract}\n# said otherwise\n"));
+    write(&project.path(".metier/skills/x/skill.yaml"), format!("{contract}\n# said otherwise\n"));
     assert_eq!(engine.run(run(1)).cached, None);
 }
 

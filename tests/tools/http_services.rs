@@ -261,6 +261,45 @@ fn answers_that_say_that_a_call_failed_are_errors_whatever_their_status() {
 }
 
 #[test]
+fn an_error_says_what_the_service_says_and_its_first_cause() {
+    for (body, reason) in [
+        (r#"{"message": "Not Found"}"#, "Not Found"),
+        (
+            r#"{"message": "Validation Failed", "errors": [{"message": "A pull request exists"}]}"#,
+            "Validation Failed: A pull request exists",
+        ),
+        (r#"{"message": "a", "errors": ["a"]}"#, "a"),
+        (r#"{"errors": ["Forbidden"]}"#, "Forbidden"),
+        (r#"{"error": "invalid_grant", "error_description": "expired"}"#, "expired"),
+        (r#"{"code": "42P01", "message": "no such table", "details": null}"#, "no such table"),
+        ("<h1>Bad Gateway</h1>", "<h1>Bad Gateway</h1>"),
+        ("", "Bad Request"),
+    ] {
+        let outcome = call_with("path: /x", &Recorder::new(400, body), json!({}));
+        assert_eq!(sentence(&outcome), format!("[api.test] {reason} (HTTP 400)"), "{body}");
+    }
+}
+
+#[test]
+fn an_optional_secret_that_is_not_set_leaves_its_header_out() {
+    let contract = "
+base_url: https://api.test
+config: {token: {secret: true}, needed: {secret: true, required: on_use}}
+tools:
+  - {name: t, http: {headers: {Authorization: '$[Bearer ${secrets.token}]'}}}
+  - {name: strict, http: {headers: {Authorization: 'Bearer ${secrets.needed}'}}}
+";
+    let client = Service::new(ok);
+    let project = Project::offering(contract, &[]);
+    let engine = engine(&project, &client, &json!({"secrets": {}}));
+    value(call(&engine, "t", json!({}), &["net:api.test", "secret:token"]));
+    assert!(client.requests()[0].headers.is_empty(), "{:?}", client.requests());
+    let outcome = call(&engine, "strict", json!({}), &["net:api.test", "secret:needed"]);
+    assert_eq!(kind(&outcome), ErrorKind::Unavailable);
+    assert_eq!(client.requests().len(), 1);
+}
+
+#[test]
 fn a_result_has_the_fields_that_are_asked_for() {
     let body = r#"{"total": 2, "items": [{"n": 1, "user": {"login": "a"}, "labels": [{"name": "x"}, {"name": "y"}], "z": 9}, {"n": 2, "labels": null}]}"#;
     let http = "

@@ -33,22 +33,19 @@ fn service_error(service: &str, reason: &str, status: u16) -> SkillError {
     response_error(format!("[{service}] {} (HTTP {status})", shorten(reason, MAX_SHOWN)))
 }
 
-/// What an answer in JSON says about its failure, in the places where services write it.
+/// What an answer in JSON says about its failure, in the places where services write it, and what it says besides about the first cause.
 fn named_reason(body: &Value) -> Option<String> {
-    const PLACES: [&str; 9] = [
-        "/error/message",
-        "/message",
-        "/errors/0/message",
-        "/errors/0/detail",
-        "/errors/0",
-        "/error_description",
-        "/detail",
-        "/error",
-        "/title",
-    ];
-    let found =
-        PLACES.iter().find_map(|place| body.pointer(place)?.as_str().filter(|text| !text.trim().is_empty()));
-    found.map(|reason| reason.trim().to_owned())
+    const HEADLINES: [&str; 3] = ["/error/message", "/message", "/title"];
+    const CAUSES: [&str; 4] = ["/errors/0/message", "/errors/0/detail", "/errors/0", "/details"];
+    const OTHERS: [&str; 3] = ["/error_description", "/detail", "/error"];
+    let text = |places: &[&str]| {
+        let mut texts = places.iter().filter_map(|place| body.pointer(place)?.as_str()).map(str::trim);
+        texts.find(|text| !text.is_empty())
+    };
+    match (text(&HEADLINES), text(&CAUSES)) {
+        (Some(headline), Some(cause)) if headline != cause => Some(format!("{headline}: {cause}")),
+        (headline, cause) => headline.or(cause).or_else(|| text(&OTHERS)).map(str::to_owned),
+    }
 }
 
 /// The response as references name it, with its body read; `tool` where it is none that the call expects.

@@ -244,7 +244,8 @@ fn call_host_tool(ctx: &SkillContext, tools: &Arc<dyn ToolProvider>, args: &Args
 
 /// Whether this names a tool of the skill that calls it: `.TOOL`.
 pub(in crate::host) fn is_own_tool(name: &str) -> bool {
-    name.starts_with('.')
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    name.strip_prefix('.').is_some_and(|own| !own.is_empty() && own.chars().all(is_of_name))
 }
 
 fn call_own_tool(ctx: &SkillContext, args: &Args) -> Result<Value> {

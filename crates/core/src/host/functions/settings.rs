@@ -6,6 +6,7 @@ use super::config_values::{read_secret, withheld_error};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
+use crate::policy::ConfigRequirement;
 
 pub(super) const CONFIG: HostFunction = HostFunction {
     name: "config",
@@ -34,9 +35,9 @@ pub(super) const SECRET: HostFunction = HostFunction {
     name: "secret",
     aliases: &["host_secret"],
     params: &[Param { name: "name", value_type: ValueType::Text, required: true, doc: "the secret" }],
-    returns: ValueType::Text,
+    returns: ValueType::OneOf(&[ValueType::Text, ValueType::Null]),
     access: AccessRule::Secret(0),
-    doc: "Answers with a secret of the skill. Wherever its value stands in the run's value, log, progress and errors, \
+    doc: "Answers with a secret of the skill, null for one that the skill declares as optional and that is not set. Wherever its value stands in the run's value, log, progress and errors, \
           `[secret:NAME]` leaves in its place, also for each line of 8 characters or more, and however white space, JSON or quotes \
           change it; what a script encodes or takes apart itself, and what is handed to tools, skills, pages and files, is not \
           changed.",
@@ -49,6 +50,14 @@ pub(super) const SECRET: HostFunction = HostFunction {
     },
     body: secret,
 };
+
+/// Whether the skill declares the secret and does without it.
+fn is_optional(ctx: &SkillContext, name: &str) -> bool {
+    let field = ctx.config_fields().iter().find(|field| field.secret && field.key == name);
+    field.is_some_and(|field| {
+        matches!(field.requirement, ConfigRequirement::Optional | ConfigRequirement::AnyOf)
+    })
+}
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
     match args.optional_text(0) {
@@ -67,6 +76,7 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
     };
     match read_secret(ctx, name)? {
         None if ctx.withholds(name) => Err(withheld_error(ctx, "secret", name)),
+        None if is_optional(ctx, name) => Ok(Value::Null),
         None => unavailable("is not set"),
         // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),
