@@ -56,7 +56,12 @@ local function existing(request)
 		head = string.match(request.repo, "^[^/]+") .. ":" .. head
 	end
 	for _, state in { "open", "all" } do
-		local found = ctx.tool(".find_pull_request", { repo = request.repo, head = head, state = state })
+		local is_answered, found = pcall(ctx.tool, ".find_pull_request", { repo = request.repo, head = head, state = state })
+		if not is_answered then
+			-- What matters is why nothing was opened.
+			ctx.log("warn", `the pull request that exists was not found: {found}`)
+			return nil
+		end
 		local first = if is_table(found) then found[1] else nil
 		local base = field(first, "base", "ref")
 		-- GitHub refuses a second one for the same base only.
