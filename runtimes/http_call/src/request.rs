@@ -342,7 +342,14 @@ fn require_short(url: &str) -> Result<()> {
 
 fn resolve_error(error: ResolveError) -> SkillError {
     match error {
-        ResolveError::Missing(reference) => input_error(format!("there is no {reference}")),
+        ResolveError::Missing(reference) => match named_value(&reference) {
+            Some((root, name)) => {
+                let what = if root == SECRETS { "secret" } else { "setting" };
+                SkillError::new(ErrorKind::Unavailable, format!("the {what} {name} is not set"))
+                    .with_help(format!("set the {what} {name}"))
+            }
+            None => input_error(format!("there is no {reference}")),
+        },
         ResolveError::TooLarge => {
             SkillError::new(ErrorKind::Output, "the request is larger than the output limit")
                 .with_help("send less")

@@ -35,9 +35,9 @@ fn service_error(service: &str, reason: &str, status: u16) -> SkillError {
 
 /// What an answer in JSON says about its failure, in the places where services write it, and what it says besides about the first cause.
 fn named_reason(body: &Value) -> Option<String> {
-    const HEADLINES: [&str; 3] = ["/error/message", "/message", "/title"];
+    const HEADLINES: [&str; 4] = ["/error/message", "/message", "/msg", "/title"];
     const CAUSES: [&str; 4] = ["/errors/0/message", "/errors/0/detail", "/errors/0", "/details"];
-    const OTHERS: [&str; 3] = ["/error_description", "/detail", "/error"];
+    const OTHERS: [&str; 4] = ["/error_description", "/detail", "/error", "/errors"];
     let text = |places: &[&str]| {
         let mut texts = places.iter().filter_map(|place| body.pointer(place)?.as_str()).map(str::trim);
         texts.find(|text| !text.is_empty())

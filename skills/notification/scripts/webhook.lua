@@ -50,7 +50,7 @@ end
 local function configured_address()
 	local is_read, address = pcall(ctx.secret, "NOTIFICATION_WEBHOOK_URL")
 	if is_read then
-		return if string.find(address, "%S") then address else nil
+		return if type(address) == "string" and string.find(address, "%S") then address else nil
 	end
 	if address.kind ~= "unavailable" then
 		error(address, 0)
