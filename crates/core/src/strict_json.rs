@@ -107,6 +107,13 @@ fn surrogate(text: &str) -> Option<Surrogate> {
     }
 }
 
+/// The same for a text whose numbers need not be exact: an integer outside of 64 bits becomes a float.
+pub fn parse_with_rounded_integers(text: &str) -> Result<Value, ParseError> {
+    serde_json::from_str(text)
+        .map(|UniqueKeyValue(value)| value)
+        .map_err(|error| ParseError { offset: error_offset(text, &error), reason: error.to_string() })
+}
+
 /// Why a text has no exact value, and the byte offset of the error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ParseError {

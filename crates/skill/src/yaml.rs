@@ -17,18 +17,24 @@ use self::builder::Builder;
 use self::tree::map_span;
 use crate::lint;
 
+pub(crate) use self::tree::TreeLimits;
 pub use self::tree::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, Style, Tree, Value, YamlError};
 
 /// Reads a text of one YAML document.
 pub fn parse(text: &str) -> Result<Tree, YamlError> {
+    parse_with_limits(text, TreeLimits::default())
+}
+
+/// Reads a text of one YAML document that may be as large as these limits say.
+pub(crate) fn parse_with_limits(text: &str, limits: TreeLimits) -> Result<Tree, YamlError> {
     let options = options! {
         emit_comments: false,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
+        flow_nesting_limit: limits.depth,
+        block_nesting_limit: limits.depth,
     };
-    let mut builder = Builder::default();
+    let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| YamlError::from_scan_error(&error))?;
+        let (event, span) = event.map_err(|error| YamlError::from_scan_error(&error, limits.depth))?;
         builder.handle_event(event, &span)?;
     }
     Ok(builder.finish())
@@ -47,10 +53,10 @@ pub(crate) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, Yaml
 }
 
 impl YamlError {
-    fn from_scan_error(error: &ScanError) -> Self {
+    fn from_scan_error(error: &ScanError, max_depth: usize) -> Self {
         let at = error.marker().byte_offset().unwrap_or_default();
         match error.kind() {
-            ErrorKind::RecursionLimitExceeded => Self::too_deep_error(at..at),
+            ErrorKind::RecursionLimitExceeded => Self::too_deep_error(at..at, max_depth),
             kind => Self { rule: &lint::YAML_INVALID, span: at..at, message: kind.to_string() },
         }
     }

@@ -7,12 +7,13 @@ use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
 
 use crate::diagnostic_sink::find_control_character;
 
-use super::tree::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError};
+use super::tree::{Entry, Node, NodeWeight, Style, Tree, TreeLimits, Value, YamlError};
 use crate::lint;
 
 /// A tree that is being built.
 #[derive(Default)]
 pub(super) struct Builder {
+    limits: TreeLimits,
     tree: Tree,
     open: Vec<OpenCollection>,
     anchors: HashMap<usize, Node>,
@@ -31,6 +32,10 @@ struct OpenCollection {
 }
 
 impl Builder {
+    pub(super) fn new(limits: TreeLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     pub(super) fn handle_event(&mut self, event: Event<'_>, span: &Span) -> Result<(), YamlError> {
         match event {
             Event::DocumentStart(..) => self.start_document(span),
@@ -77,8 +82,8 @@ impl Builder {
     }
 
     fn open(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
-        if self.open.len() >= MAX_DEPTH {
-            return Err(YamlError::too_deep_error(node.span));
+        if self.open.len() >= self.limits.depth {
+            return Err(YamlError::too_deep_error(node.span, self.limits.depth));
         }
         self.open.push(OpenCollection { node, anchor, key: None, keys: HashSet::new() });
         Ok(())
@@ -110,8 +115,8 @@ impl Builder {
             return Err(invalid_yaml(byte_range(span), "the alias stands inside what it refers to"));
         };
         let weight = original.weight();
-        if self.open.len() + weight.depth > MAX_DEPTH {
-            return Err(YamlError::too_deep_error(byte_range(span)));
+        if self.open.len() + weight.depth > self.limits.depth {
+            return Err(YamlError::too_deep_error(byte_range(span), self.limits.depth));
         }
         self.charge(weight, &byte_range(span))?;
         let Some(mut copy) = self.anchors.get(&anchor).cloned() else { return Ok(()) };
@@ -122,10 +127,11 @@ impl Builder {
     fn charge(&mut self, weight: NodeWeight, span: &Range<usize>) -> Result<(), YamlError> {
         self.nodes += weight.nodes;
         self.text += weight.text;
-        if self.nodes <= MAX_NODES && self.text <= MAX_TEXT {
+        let TreeLimits { nodes, text, .. } = self.limits;
+        if self.nodes <= nodes && self.text <= text {
             return Ok(());
         }
-        let message = format!("there are more than {MAX_NODES} values or {} KiB of text", MAX_TEXT / 1024);
+        let message = format!("there are more than {nodes} values or {} KiB of text", text / 1024);
         Err(YamlError { rule: &lint::YAML_TOO_BIG, span: span.clone(), message })
     }
 

@@ -12,6 +12,24 @@ pub const MAX_NODES: usize = 10_000;
 /// The maximum number of bytes of text, after aliases are expanded.
 pub const MAX_TEXT: usize = 256 * 1024;
 
+/// How large a tree may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeLimits {
+    /// The maximum depth of nested lists and maps.
+    pub(crate) depth: usize,
+    /// The maximum number of scalars, lists and maps, after aliases are expanded.
+    pub(crate) nodes: usize,
+    /// The maximum number of bytes of text, after aliases are expanded.
+    pub(crate) text: usize,
+}
+
+/// The limits of what belongs to a skill.
+impl Default for TreeLimits {
+    fn default() -> Self {
+        Self { depth: MAX_DEPTH, nodes: MAX_NODES, text: MAX_TEXT }
+    }
+}
+
 /// A value and its span, in bytes of the text it was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -171,8 +189,8 @@ impl YamlError {
         }
     }
 
-    pub(super) fn too_deep_error(span: Range<usize>) -> Self {
-        let message = format!("lists and maps are nested more than {MAX_DEPTH} deep");
+    pub(super) fn too_deep_error(span: Range<usize>, max_depth: usize) -> Self {
+        let message = format!("lists and maps are nested more than {max_depth} deep");
         Self { rule: &lint::YAML_TOO_DEEP, span, message }
     }
 }
