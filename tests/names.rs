@@ -184,20 +184,29 @@ fn help(arguments: &[&str]) -> String {
 }
 
 fn command_names() -> Vec<String> {
-    let overview = help(&[]);
-    let listed = overview.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands_in(&help(&[]));
+    assert!(commands.len() > 8, "{commands:?}");
+    commands
+}
+
+/// The commands that a help lists.
+fn commands_in(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = listed
         .take_while(|line| !line.is_empty())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let commands: Vec<&str> =
-        names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
-    assert!(commands.len() > 8, "{overview}");
-    commands.into_iter().map(str::to_owned).collect()
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// Every `--flag` in the help of the command and of its subcommands.
 fn flags() -> BTreeSet<String> {
-    let texts = command_names().into_iter().map(|command| help(&[&command])).chain([help(&[])]);
+    let mut texts = vec![help(&[])];
+    for command in command_names() {
+        let text = help(&[&command]);
+        texts.extend(commands_in(&text).iter().map(|inner| help(&[&command, inner])));
+        texts.push(text);
+    }
     let mut flags = BTreeSet::new();
     for text in texts {
         for line in text.lines().map(str::trim_start).filter(|line| line.starts_with('-')) {

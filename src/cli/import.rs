@@ -1,19 +1,16 @@
 //! `metier import`: makes skill folders of definitions in the formats of other systems.
 
-use std::fs;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::formats::{ImportedSkill, PackageRegistry, import};
 use metier_skill::contract::CONTRACT_FILES;
-use serde_json::json;
 
 use super::import_download::{download_definition, is_url};
-use super::new::refuse_links;
+use super::import_openapi;
+use super::import_result::{Import, make_folders, print_import, read_file, record, refuse_linked_folder};
 use super::output;
 use super::session::Session;
-use super::terminal::escape_line;
 
 /// Maximum bytes of a file that is read, and of all files of a folder that are copied.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -23,7 +20,10 @@ const MAX_DEPTH: usize = 8;
 
 /// The options of `metier import`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    form: Option<Form>,
     /// Definitions: a SKILL.md, a skill.json or skill.yaml of any format, a folder with one of them, or the https address of one
     #[arg(required = true, value_name = "PATH|URL")]
     sources: Vec<PathBuf>,
@@ -35,16 +35,18 @@ pub struct Args {
     out: PathBuf,
 }
 
-/// A skill that is made, and where it comes from.
-struct Import {
-    skill: ImportedSkill,
-    origin: String,
+/// What is imported and is no definition of a skill.
+#[derive(clap::Subcommand)]
+enum Form {
+    /// Make a skill of a description of an API: each operation becomes a tool (OpenAPI 3.0 and 3.1)
+    Openapi(import_openapi::Args),
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    if args.out.is_relative() {
-        refuse_links(Path::new(""), &args.out, "--out DIR")?;
+    if let Some(Form::Openapi(args)) = &args.form {
+        return import_openapi::run(args, session);
     }
+    refuse_linked_folder(&args.out)?;
     let imported = match &args.from {
         Some(folder) => import_packages(folder, &args.sources)?,
         None => args
@@ -56,43 +58,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             .flatten()
             .collect(),
     };
-    for Import { skill: ImportedSkill { name, .. }, .. } in &imported {
-        if args.out.join(name).symlink_metadata().is_ok()
-            || imported.iter().filter(|other| other.skill.name == *name).count() > 1
-        {
-            let sentence =
-                format!("failed to import {}: there is a skill of that name already", escape_line(name));
-            return Err(
-                SkillError::new(ErrorKind::Usage, sentence).with_help("nothing was made; rename one of them")
-            );
-        }
-    }
-    imported.iter().try_for_each(|import| make_folder(&args.out, &import.skill))?;
+    make_folders(&args.out, &imported)?;
     session.exit_watchdog().finish();
-    let folder = |skill: &ImportedSkill| args.out.join(&skill.name).display().to_string();
     if session.json() {
-        let record = |Import { skill, origin }: &Import| {
-            let files: Vec<&String> = skill.files.iter().map(|(path, _)| path).collect();
-            json!({
-                "name": skill.name, "path": folder(skill), "origin": origin, "files": files, "missing": skill.missing,
-                "diagnostics": skill.diagnostics,
-            })
-        };
-        output::print_json(&imported.iter().map(record).collect::<Vec<_>>())?;
+        let records: Vec<_> = imported.iter().map(|import| record(&args.out, import)).collect();
+        output::print_json(&records)?;
         return Ok(0);
     }
-    for Import { skill, origin } in &imported {
-        output::print(&format!("made {} from {}", escape_line(&folder(skill)), escape_line(origin)))?;
-        for found in &skill.diagnostics {
-            output::eprint(&format!("note: {}: {}", escape_line(&skill.name), escape_line(&found.message)));
-        }
-        for missing in &skill.missing {
-            let (name, missing) = (escape_line(&skill.name), escape_line(missing));
-            output::eprint(&format!(
-                "note: {name}: it names {missing}, which is not there: put it into the folder"
-            ));
-        }
-    }
+    imported.iter().try_for_each(|import| print_import(&args.out, import))?;
     Ok(0)
 }
 
@@ -195,35 +168,7 @@ fn read_folder(folder: &Path) -> Result<ImportedSkill> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |error| SkillError::io(format_args!("failed to read {}", path.display()), error);
-    if !path.metadata().map_err(failed)?.is_file() {
-        let sentence = format!("failed to read {}: it is not a regular file", path.display());
-        return Err(SkillError::new(ErrorKind::Usage, sentence));
-    }
-    let mut content = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content))
-        .map_err(failed)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        let sentence =
-            format!("failed to read {}: it has more than {} MiB", path.display(), MAX_FILE_BYTES >> 20);
-        return Err(
-            SkillError::new(ErrorKind::Usage, sentence).with_help("remove the file, or make it smaller")
-        );
-    }
-    Ok(content)
-}
-
-fn make_folder(out: &Path, skill: &ImportedSkill) -> Result<()> {
-    let folder = out.join(&skill.name);
-    for (path, content) in &skill.files {
-        let path = folder.join(path);
-        let failed = |error| SkillError::io(format_args!("failed to write {}", path.display()), error);
-        fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(failed)?;
-        let created = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-        created.and_then(|mut created| created.write_all(content)).map_err(failed)?;
-    }
-    Ok(())
+    read_file(path, MAX_FILE_BYTES)
 }
 
 fn file_name(path: &Path) -> String {

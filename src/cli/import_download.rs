@@ -1,4 +1,4 @@
-//! A definition from the web, for `metier import`: the file, and a name that shows its syntax.
+//! A definition from the web, for `metier import`: the file, and a name that shows its syntax. Descriptions of APIs need no such name.
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{HttpResponse, download};
@@ -46,6 +46,19 @@ pub(super) fn download_definition(url: &str) -> Result<Downloaded> {
         _ => return Err(not_a_definition(&origin)),
     };
     Ok(Downloaded { file_name, content: response.body, origin })
+}
+
+/// The description of an API at an address. Its syntax is read from its text, so it may have any name.
+pub(super) fn download_description(url: &str, max_bytes: usize) -> Result<Downloaded> {
+    let response = download(url, max_bytes as u64)?;
+    let origin = without_query(&response.url).to_owned();
+    if is_page(&response) {
+        let sentence =
+            format!("failed to import {}: it is a page and not a description", escape_line(&origin));
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_help("give the address of the file itself (where a page shows it, its raw form)"));
+    }
+    Ok(Downloaded { file_name: escape_line(&origin), content: response.body, origin })
 }
 
 /// The last part of the path of an address, if it is the name of a definition.

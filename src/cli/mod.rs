@@ -24,6 +24,8 @@ mod global_args;
 mod hint;
 mod import;
 mod import_download;
+mod import_openapi;
+mod import_result;
 mod input;
 mod interrupt;
 mod limit_args;

@@ -15,6 +15,8 @@ mod hostile;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "not every build needs it")]
 mod not_run;
+#[cfg(feature = "cli")]
+mod openapi;
 #[path = "../engine/project.rs"]
 #[allow(dead_code, reason = "what the engine's tests need besides")]
 mod project;

@@ -51,6 +51,12 @@ pub enum Hint {
     Validate,
     /// The list of the host API's functions.
     ListFunctions,
+    /// Choosing fewer operations of a description.
+    OperationChoice,
+    /// Naming the URL below which the operations of a description are.
+    BaseUrl,
+    /// Naming the skill that is made.
+    SkillName,
     /// The diagnosis of the machine.
     Diagnosis,
     /// An AppArmor profile that allows user namespaces to the program.

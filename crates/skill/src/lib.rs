@@ -18,6 +18,7 @@ mod location;
 mod manifest;
 mod metadata;
 pub mod name;
+pub mod openapi;
 mod parse;
 mod profile;
 mod repair;

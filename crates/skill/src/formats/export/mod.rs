@@ -7,7 +7,7 @@ mod skill_md;
 mod source;
 mod sweny;
 mod tool_description;
-mod yaml_text;
+pub(crate) mod yaml_text;
 
 pub use self::source::ExportSource;
 

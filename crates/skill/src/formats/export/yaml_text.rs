@@ -5,7 +5,7 @@ use serde_yaml::{SerializerOptions, ser_options};
 
 /// How texts of several lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum YamlTexts {
+pub(crate) enum YamlTexts {
     /// As blocks, which a person reads and edits.
     Blocks,
     /// In quotes, in one line each: some readers of a frontmatter look for lines and not for blocks.
@@ -13,7 +13,7 @@ pub(super) enum YamlTexts {
 }
 
 /// A map with these keys, in this order. Its texts come back to the byte, and its numbers as what they are.
-pub(super) fn yaml_text<'a>(entries: impl IntoIterator<Item = (&'a str, Json)>, texts: YamlTexts) -> String {
+pub(crate) fn yaml_text<'a>(entries: impl IntoIterator<Item = (&'a str, Json)>, texts: YamlTexts) -> String {
     let mut text = String::new();
     for (key, value) in entries {
         let map = Json::Object(Map::from_iter([(key.to_owned(), value)]));

@@ -1,0 +1,133 @@
+//! The body of a request: which type of content it has, and what of it becomes an input.
+
+use serde_json::{Map, Value as Json};
+
+use super::document::{Document, fields, flag, items, text};
+use super::operation::Operation;
+use super::schema::SchemaReader;
+use super::text::plain_text;
+use metier_core::excerpt::shorten;
+
+/// What calls send.
+#[derive(Debug, PartialEq)]
+pub(super) enum Body {
+    /// An object of these fields, each of them an input; the names of those that must be there.
+    Fields { fields: Map<String, Json>, required: Vec<String> },
+    /// Another value, as one input.
+    Whole(Map<String, Json>),
+}
+
+/// A body, and the type of its content if that is another than `application/json`.
+pub(super) struct JsonBody {
+    pub(super) body: Body,
+    pub(super) content_type: Option<String>,
+}
+
+/// The type of content of a JSON value.
+const JSON: &str = "application/json";
+/// The most bytes of a type of content.
+const MAX_TYPE: usize = 100;
+
+/// The body of an operation, and why one that need not be there is left out. `Err` if calls cannot send one that must be.
+pub(super) fn read<'d>(
+    document: &'d Document,
+    operation: &Operation<'d>,
+    schemas: &mut SchemaReader<'d, '_>,
+) -> Result<(Option<JsonBody>, Option<&'static str>), String> {
+    let Some(written) = operation.get("requestBody") else { return Ok((None, None)) };
+    let written = document.resolve(written).map_err(|fault| fault.reason().to_owned())?;
+    let written = fields(Some(written));
+    let is_required = flag(written, "required");
+    let contents = fields(written.get("content"));
+    let reads_only = matches!(operation.method, "GET" | "HEAD");
+    let json = contents.iter().find(|(kind, _)| is_json(kind) && essence(kind) == JSON);
+    let json = json.or_else(|| contents.iter().find(|(kind, _)| is_json(kind)));
+    let Some((kind, content)) = json.filter(|_| !reads_only) else {
+        let is_empty = contents.values().all(|content| is_empty_object(document, content));
+        if contents.is_empty() || is_empty {
+            return Ok((None, None));
+        }
+        if !is_required && matches!(operation.method, "GET" | "HEAD" | "DELETE") {
+            return Ok((None, Some("it can have a body that calls do not send")));
+        }
+        if reads_only {
+            return Err("it reads and has a body".to_owned());
+        }
+        let kind = contents.keys().next().map(|kind| excerpt(kind)).unwrap_or_default();
+        return Err(format!("its body is {kind} and not JSON"));
+    };
+    let schema = match content.get("schema") {
+        Some(schema) => schemas.input(schema).map_err(|fault| fault.reason().to_owned())?,
+        None => Some(Map::new()),
+    };
+    let Some(mut schema) = schema else { return Ok((None, None)) };
+    let own_text = plain_text(text(written, "description").unwrap_or_default(), 200);
+    if !own_text.is_empty() && !schema.contains_key("description") {
+        schema.insert("description".to_owned(), own_text.into());
+    }
+    let content_type = (essence(kind) != JSON && !kind.contains('*')).then(|| essence(kind).to_owned());
+    Ok((Some(JsonBody { body: body(schema), content_type }), None))
+}
+
+/// An object with fields of its own as these, and everything else as one value.
+fn body(mut schema: Map<String, Json>) -> Body {
+    let is_object = schema
+        .get("type")
+        .is_some_and(|kind| kind == "object" || items(Some(kind)).iter().any(|it| it == "object"));
+    let is_combined = ["anyOf", "oneOf", "allOf"].iter().any(|key| schema.contains_key(*key));
+    let has_others = schema.get("additionalProperties").is_some_and(Json::is_object);
+    if !is_object || is_combined || has_others {
+        return Body::Whole(schema);
+    }
+    let required =
+        items(schema.get("required")).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    match schema.shift_remove("properties") {
+        Some(Json::Object(fields)) => Body::Fields { fields, required },
+        _ => Body::Whole(schema),
+    }
+}
+
+/// Whether nothing can stand in a body of that type.
+fn is_empty_object(document: &Document, content: &Json) -> bool {
+    let Some(schema) = content.get("schema") else { return false };
+    let schema = document.resolve(schema).map_or(fields(None), |schema| fields(Some(schema)));
+    let is_closed = schema.get("type").is_some_and(|kind| kind == "object")
+        && !["allOf", "anyOf", "oneOf"].iter().any(|key| schema.contains_key(*key));
+    is_closed && fields(schema.get("properties")).is_empty() && schema.get("additionalProperties").is_none()
+}
+
+/// A type of content without its parameters.
+fn essence(kind: &str) -> &str {
+    kind.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether content of that type is JSON.
+pub(super) fn is_json(kind: &str) -> bool {
+    let kind = essence(kind);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#&-^_.+/*".contains(c);
+    let is_type = kind.len() <= MAX_TYPE && kind.chars().all(is_plain);
+    let lower = kind.to_ascii_lowercase();
+    let is_known = matches!(lower.as_str(), JSON | "text/json" | "*/*" | "application/*");
+    is_type && (is_known || (lower.starts_with("application/") && lower.ends_with("+json")))
+}
+
+/// Whether content of that type is a text.
+pub(super) fn is_text(kind: &str) -> bool {
+    const KINDS: [&str; 6] = [
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/javascript",
+        "application/jwt",
+        "application/x-ndjson",
+    ];
+    let lower = essence(kind).to_ascii_lowercase();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+/".contains(c);
+    let is_known = lower.starts_with("text/") || lower.ends_with("+xml") || KINDS.contains(&lower.as_str());
+    lower.len() <= MAX_TYPE && lower.chars().all(is_plain) && is_known && lower != "text/event-stream"
+}
+
+/// A type of content in a sentence.
+pub(super) fn excerpt(kind: &str) -> String {
+    shorten(essence(kind), 60).escape_debug().to_string()
+}
