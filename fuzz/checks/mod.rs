@@ -3,6 +3,7 @@
 
 mod definition;
 mod journal;
+mod openapi;
 mod plan;
 mod run;
 mod schema;
@@ -13,7 +14,7 @@ mod words;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// Every check, by the name of its fuzzer and of the folder it starts from.
-pub const CHECKS: [Check; 15] = [
+pub const CHECKS: [Check; 16] = [
     ("case", words::case),
     ("contract", skill::contract),
     ("definition-agentskit", definition::agentskit),
@@ -25,6 +26,7 @@ pub const CHECKS: [Check; 15] = [
     ("import", definition::import),
     ("journal", journal::journal),
     ("json", words::json),
+    ("openapi", openapi::openapi),
     ("reference", plan::reference),
     ("schema", schema::schema),
     ("sequence", plan::sequence),

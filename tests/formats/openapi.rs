@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::commands::cli::{Answer, Project};
 
+#[path = "../../fuzz/checks/openapi.rs"]
+mod checks;
+
 const DESCRIPTION: &str = include_str!("samples/shop-openapi.yaml");
 
 /// A request as a server received it: the line, the headers by small names, and the body.
@@ -205,6 +208,89 @@ fn a_program_makes_the_same_files() {
     for (path, content) in &made.skill.files {
         let written = project.read(&format!(".metier/skills/acme-shop/{path}"));
         assert_eq!(written.as_bytes(), content, "{path}");
+    }
+}
+
+/// Values that may stand anywhere in a description.
+fn odd_values() -> Vec<Value> {
+    let deep =
+        (0..40).fold(json!({"type": "string"}), |inner, _| json!({"properties": {"a": {"items": inner}}}));
+    vec![
+        json!(null),
+        json!(true),
+        json!(false),
+        json!(-1),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!("a"),
+        json!("\u{0}\u{202e}\r\n"),
+        json!("$inputs.x ${secrets.T} $$ $"),
+        json!("../../x"),
+        json!("{a}"),
+        json!("/"),
+        json!("x".repeat(5_000)),
+        json!([]),
+        json!([[]]),
+        json!({}),
+        json!([null, 1, "a", {}]),
+        json!({"a": {"a": {}}}),
+        json!({"$ref": "#"}),
+        json!({"$ref": "#/components/schemas/n"}),
+        json!({"$ref": "x"}),
+        json!({"$ref": 7}),
+        json!({"type": "object", "properties": {"a": {}}}),
+        json!({"type": "null"}),
+        json!({"enum": []}),
+        json!({"allOf": [false]}),
+        json!({"anyOf": [true, false]}),
+        json!({"const": {"a": [1]}}),
+        json!({"pattern": "(a{1000}){1000}"}),
+        json!({"pattern": "["}),
+        json!({"minimum": 5, "maximum": 1, "minLength": 9, "maxLength": 0, "multipleOf": 0}),
+        json!({"minLength": 1.5, "maxItems": -1, "format": "\u{1b}"}),
+        json!({"required": ["a", "a", 1]}),
+        json!({"additionalProperties": {"$ref": "#"}}),
+        json!({"$id": "urn:x", "$anchor": "a", "$schema": "x", "$defs": {"a": {"$id": "x"}}, "$dynamicRef": "#a", "id": "x"}),
+        deep,
+    ]
+}
+
+/// The JSON Pointers of all values below a value.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    let below = |key: &str| format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| places(value, &below(key), found)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| places(item, &below(&at.to_string()), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn any_value_of_a_description_may_be_another() {
+    let description: Value =
+        serde_json::from_str(include_str!("../../fuzz/corpus/openapi/shop.json")).unwrap();
+    let mut found = Vec::new();
+    places(&description, "", &mut found);
+    assert!(found.len() > 80, "{}", found.len());
+    // Every fourth of all pairs is tried, so that each place and each value is.
+    for (at, place) in found.iter().enumerate() {
+        for odd in odd_values().into_iter().skip(at % 4).step_by(4) {
+            let mut changed = description.clone();
+            *changed.pointer_mut(place).unwrap() = odd.clone();
+            checks::openapi(changed.to_string().as_bytes());
+            // The same as a key beside the others.
+            if let Some(Value::Object(fields)) =
+                changed.pointer_mut(place.rsplit_once('/').map_or("", |(parent, _)| parent))
+                && let Some(key) = odd.as_str()
+            {
+                fields.insert(key.to_owned(), json!({"type": "string"}));
+                checks::openapi(changed.to_string().as_bytes());
+            }
+        }
     }
 }
 

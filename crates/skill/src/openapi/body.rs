@@ -40,8 +40,7 @@ pub(super) fn read<'d>(
     let is_required = flag(written, "required");
     let contents = fields(written.get("content"));
     let reads_only = matches!(operation.method, "GET" | "HEAD");
-    let json = contents.iter().find(|(kind, _)| is_json(kind) && essence(kind) == JSON);
-    let json = json.or_else(|| contents.iter().find(|(kind, _)| is_json(kind)));
+    let json = contents.iter().filter(|(kind, _)| is_json(kind)).min_by_key(|(kind, _)| rank(kind));
     let Some((kind, content)) = json.filter(|_| !reads_only) else {
         let is_empty = contents.values().all(|content| is_empty_object(document, content));
         if contents.is_empty() || is_empty {
@@ -91,9 +90,21 @@ fn body(mut schema: Map<String, Json>) -> Body {
 fn is_empty_object(document: &Document, content: &Json) -> bool {
     let Some(schema) = content.get("schema") else { return false };
     let schema = document.resolve(schema).map_or(fields(None), |schema| fields(Some(schema)));
-    let is_closed = schema.get("type").is_some_and(|kind| kind == "object")
+    let is_closed = schema.get("type").map_or(schema.contains_key("properties"), |kind| kind == "object")
         && !["allOf", "anyOf", "oneOf"].iter().any(|key| schema.contains_key(*key));
-    is_closed && fields(schema.get("properties")).is_empty() && schema.get("additionalProperties").is_none()
+    is_closed
+        && fields(schema.get("properties")).is_empty()
+        && schema.get("additionalProperties").is_none_or(|others| others == &Json::from(false))
+}
+
+/// Which of several types of JSON is sent. The fields of a resource are a merge patch, and no list of changes.
+fn rank(kind: &str) -> usize {
+    match essence(kind) {
+        JSON => 0,
+        kind if kind.ends_with("merge-patch+json") => 1,
+        "application/json-patch+json" => 3,
+        _ => 2,
+    }
 }
 
 /// A type of content without its parameters.

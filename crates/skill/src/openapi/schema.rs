@@ -116,7 +116,9 @@ impl<'d, 'w> SchemaReader<'d, 'w> {
         for source in sources {
             self.merge(source, &mut merged, 0)?;
         }
-        if merged.is_never || merged.parts.iter().any(|part| flag(part, "readOnly")) {
+        // A parameter may share its schema with a field of an answer.
+        let is_read_only = place.depth > 0 && merged.parts.iter().any(|part| flag(part, "readOnly"));
+        if merged.is_never || is_read_only {
             return Ok(None);
         }
         self.left = self.left.checked_sub(1).ok_or(Fault::TooLarge)?;

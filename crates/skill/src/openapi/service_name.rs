@@ -6,7 +6,7 @@ use crate::name::is_allowed_name;
 use crate::suggested_name;
 
 /// Words of titles that say what every description is.
-const COMMON_WORDS: [&str; 22] = [
+const COMMON_WORDS: [&str; 23] = [
     "api",
     "apis",
     "rest",
@@ -27,6 +27,7 @@ const COMMON_WORDS: [&str; 22] = [
     "http",
     "json",
     "web",
+    "collection",
     "version",
     "for",
 ];
@@ -92,7 +93,7 @@ mod tests {
             ("GitHub v3 REST API", Some("GitHub")),
             ("GitHub's official OpenAPI spec + Octokit extension", Some("GitHub")),
             ("Stripe API", Some("Stripe")),
-            ("Datadog API V2 Collection", Some("Datadog Collection")),
+            ("Datadog API V2 Collection", Some("Datadog")),
             ("The Cat API (v1.2)", Some("Cat")),
             ("Swagger Petstore - OpenAPI 3.0", Some("Petstore")),
             ("\u{202e}Evil\u{0} API", Some("Evil")),

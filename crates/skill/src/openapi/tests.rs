@@ -483,7 +483,7 @@ fn paths_and_their_parameters_may_be_references() {
     let components = json!({
         "pathItems": {"x": {"parameters": [{"$ref": "#/components/parameters/id"}], "get": {}}},
         "parameters": {"id": {"name": "id", "in": "path", "required": true, "schema": {"$ref": "#/components/schemas/id"}}},
-        "schemas": {"id": {"type": "integer", "minimum": 1}},
+        "schemas": {"id": {"type": "integer", "minimum": 1, "readOnly": true}},
     });
     let contract = contract(&import(&description(&paths, &components)));
     let calls: Vec<Json> =
