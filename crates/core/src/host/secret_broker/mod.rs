@@ -213,15 +213,15 @@ impl HostSecrets {
         self.filling.replace(bytes)
     }
 
-    /// The value of a header with the values of the secrets. Credentials of the scheme Basic are base64.
+    /// The value of a header with the values of the secrets. Credentials of the scheme Basic are base64, and may be one secret.
     pub fn fill_header(&self, name: &str, value: &mut Vec<u8>) -> bool {
         const BASIC: &[u8] = b"basic ";
         let is_basic = name.eq_ignore_ascii_case("authorization")
             && value.get(..BASIC.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(BASIC));
-        if is_basic && let Ok(mut plain) = STANDARD.decode(value[BASIC.len()..].trim_ascii()) {
-            if !self.fill(&mut plain) {
-                return false;
-            }
+        if is_basic
+            && let Ok(mut plain) = STANDARD.decode(value[BASIC.len()..].trim_ascii())
+            && self.fill(&mut plain)
+        {
             value.truncate(BASIC.len());
             value.extend(STANDARD.encode(plain).into_bytes());
             return true;
