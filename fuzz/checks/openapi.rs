@@ -1,6 +1,7 @@
 //! What holds of any description of an API.
 
 use metier::formats::{OpenApiOptions, import_openapi, parse};
+use metier::skill::SkillLocation;
 
 /// Any bytes as a description: it is refused, or becomes a skill that has no fault and calls nothing but its base URL.
 pub fn openapi(source: &[u8]) {
@@ -14,6 +15,9 @@ pub fn openapi(source: &[u8]) {
             return;
         }
     };
+    let (_, text) = made.skill.files.first().unwrap();
+    let parsed = metier::skill::parse(text, SkillLocation { directory: "x", file_name: "SKILL.md" });
+    assert!(parsed.diagnostics.is_empty(), "{:?}", parsed.diagnostics);
     let (path, contract) = made.skill.files.last().unwrap();
     assert_eq!((made.skill.name.as_str(), path.as_str()), ("x", "skill.yaml"));
     let parsed = parse(path, contract, None);
@@ -23,7 +27,7 @@ pub fn openapi(source: &[u8]) {
     let left_out: usize = made.left_out.iter().map(|group| group.count).sum();
     assert_eq!(made.tools + left_out, made.chosen);
     for tool in &contract.tools {
-        assert_eq!(tool.http().unwrap().base_url, "https://api.test/v1");
+        assert_eq!(tool.http().unwrap().base_url.literal(), Some("https://api.test/v1"));
         let safe = tool.http().unwrap().is_safe();
         assert_eq!(tool.risk_score == Some(0), safe, "{}", tool.name);
     }

@@ -17,6 +17,8 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Maximum number of files of a folder that are copied, and how deep they lie.
 const MAX_FILES: usize = 1000;
 const MAX_DEPTH: usize = 8;
+/// The bytes in which a description of an API says what it is.
+const MAX_HEAD: usize = 4 << 10;
 
 /// The options of `metier import`.
 #[derive(clap::Args)]
@@ -77,7 +79,7 @@ fn read_source(source: &Path) -> Result<Vec<Import>> {
     };
     if is_url(&shown) {
         let file = download_definition(&shown)?;
-        return Ok(from(&file.origin, import(&file.file_name, &file.content)?));
+        return Ok(from(&file.origin, import_definition(&file.file_name, &file.content)?));
     }
     Ok(from(&shown, if source.is_dir() { vec![read_folder(source)?] } else { read_definitions(source)? }))
 }
@@ -122,7 +124,22 @@ fn read_registry(folder: &Path) -> Result<PackageRegistry> {
 }
 
 fn read_definitions(path: &Path) -> Result<Vec<ImportedSkill>> {
-    import(&file_name(path), &read(path)?)
+    import_definition(&file_name(path), &read(path)?)
+}
+
+/// The skills of a file. Where it is none, but a description of an API, the error says how that is imported.
+fn import_definition(file_name: &str, content: &[u8]) -> Result<Vec<ImportedSkill>> {
+    import(file_name, content).map_err(|error| {
+        let head = String::from_utf8_lossy(&content[..content.len().min(MAX_HEAD)]);
+        let is_key = |line: &str| ["openapi:", "\"openapi\":"].iter().any(|key| line.starts_with(key));
+        if !head.split(['\n', '{', ',']).any(|line| is_key(line.trim_start())) {
+            return error;
+        }
+        let help = error.help().map(|help| format!("; {help}")).unwrap_or_default();
+        error.with_help(format!(
+            "a skill is made of the operations of an API by `metier import openapi`{help}"
+        ))
+    })
 }
 
 /// The skill of a folder with all its files: what defines it is checked, and what is missing is added.

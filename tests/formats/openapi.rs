@@ -92,7 +92,7 @@ fn a_description_becomes_a_skill_that_has_no_fault() {
     assert_eq!((&made["name"], &made["path"]), (&json!("acme-shop"), &json!(".metier/skills/acme-shop")));
     assert_eq!(
         (&made["operations"], &made["chosen"], &made["tools"]),
-        (&json!(15), &json!(15), &json!(9)),
+        (&json!(16), &json!(16), &json!(10)),
         "{made}"
     );
     let mut reasons: Vec<(&str, &str)> = made["left_out"]
@@ -130,11 +130,12 @@ fn a_description_becomes_a_skill_that_has_no_fault() {
             "get_files_path",
             "items_label",
             "ping",
-            "rate_item"
+            "rate_item",
+            "list_staff"
         ]
     );
     let risks: Vec<&str> = tools.iter().map(|tool| tool["risk_level"].as_str().unwrap()).collect();
-    assert_eq!(risks, ["none", "medium", "none", "medium", "high", "none", "none", "none", "medium"]);
+    assert_eq!(risks, ["none", "medium", "none", "medium", "high", "none", "none", "none", "medium", "none"]);
     let again = imported(&project, &[]);
     assert!(again.code == 2 && again.stderr.contains("there is a skill of that name already"), "{again:?}");
 }
@@ -145,7 +146,7 @@ fn a_person_reads_what_became_of_the_operations() {
     assert_eq!(made.code, 0, "{made:?}");
     for line in [
         "made made/things from shop.yaml",
-        "8 of 9 chosen operations became tools; the description has 15",
+        "8 of 9 chosen operations became tools; the description has 16",
         "left out:",
         "     1  it answers with image/png, which is neither JSON nor a text: GET /items/{id}/picture",
     ] {
@@ -186,6 +187,21 @@ fn what_cannot_be_imported_is_refused_and_nothing_is_made() {
     }
     let named = project.metier(&["import", "openapi", "far.yaml", "--base-url", "http://shop.acme.test/v1"]);
     assert_eq!(named.code, 0, "{named:?}");
+}
+
+#[test]
+fn a_description_that_is_taken_for_a_definition_is_sent_to_its_own_form() {
+    let large = format!("{DESCRIPTION}x-more: {}\n", "x".repeat(300_000));
+    let project = shop().file("large.yaml", large).file("api.json", r#"{"openapi": "3.1.0", "paths": {}}"#);
+    for file in ["shop.yaml", "large.yaml", "api.json"] {
+        let refused = project.metier(&["import", file]);
+        assert!(
+            refused.code != 0 && refused.stderr.contains("`metier import openapi`"),
+            "{file}: {refused:?}"
+        );
+    }
+    let other = Project::new().file("a.yaml", "name: x\n").metier(&["import", "a.yaml"]);
+    assert!(other.code != 0 && !other.stderr.contains("metier import openapi"), "{other:?}");
 }
 
 #[test]
@@ -329,29 +345,8 @@ const TOKEN: (&str, Option<&str>) = ("authorization", Some("Bearer tok-012345678
 type Call = (&'static str, Value, &'static str, Value, &'static [(&'static str, Option<&'static str>)]);
 
 #[cfg(feature = "http")]
-#[test]
-fn the_calls_are_the_requests_that_the_description_means() {
-    let (server, requests) = serve(|request| match request.line.as_str() {
-        "GET /v1/ping" => ("text/plain", "pong".to_owned()),
-        _ => ("application/json", json!({"ok": true}).to_string()),
-    });
-    let project = shop();
-    let base_url = format!("{server}/v1");
-    assert_eq!(imported(&project, &["--base-url", &base_url]).code, 0);
-    let host = server.strip_prefix("http://").unwrap();
-    let call = |tool: &str, input: &Value| {
-        let secrets = ["ACME_SHOP_TOKEN", "ACME_SHOP_API_KEY"].map(|name| format!("{name}@{host}"));
-        let net = format!("net:{host}");
-        let input = input.to_string();
-        let mut args = vec!["run", "acme-shop", "--tool", tool, "--input", &input, "--allow", &net];
-        args.extend(secrets.iter().flat_map(|secret| ["--secret", secret.as_str()]));
-        let mut command = project.command(&args);
-        command
-            .env("ACME_SHOP_TOKEN", "tok-0123456789-abcdefghijklmnop")
-            .env("ACME_SHOP_API_KEY", "key-9876543210-zyxwvutsrqponmlk");
-        Answer::from(command.output().unwrap())
-    };
-    let calls: [Call; 10] = [
+fn calls() -> [Call; 11] {
+    [
         (
             "list_items",
             json!({}),
@@ -398,8 +393,42 @@ fn the_calls_are_the_requests_that_the_description_means() {
         ),
         ("ping", json!({}), "GET /v1/ping", json!(null), &[]),
         ("rate_item", json!({"id": 7, "body": [5, 4]}), "PUT /v1/items/7/rates", json!([5, 4]), &[TOKEN]),
-    ];
-    for (tool, input, line, body, headers) in calls {
+        (
+            "list_staff",
+            json!({}),
+            "GET /v1/staff",
+            json!(null),
+            &[("authorization", Some("Basic c3RhZmY6b3BlbiBzZXNhbWUgMTIzNDU2Nzg="))],
+        ),
+    ]
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn the_calls_are_the_requests_that_the_description_means() {
+    let (server, requests) = serve(|request| match request.line.as_str() {
+        "GET /v1/ping" => ("text/plain", "pong".to_owned()),
+        _ => ("application/json", json!({"ok": true}).to_string()),
+    });
+    let project = shop();
+    let base_url = format!("{server}/v1");
+    assert_eq!(imported(&project, &["--base-url", &base_url]).code, 0);
+    let host = server.strip_prefix("http://").unwrap();
+    let call = |tool: &str, input: &Value| {
+        let secrets = ["ACME_SHOP_TOKEN", "ACME_SHOP_API_KEY", "ACME_SHOP_CREDENTIALS"]
+            .map(|name| format!("{name}@{host}"));
+        let net = format!("net:{host}");
+        let input = input.to_string();
+        let mut args = vec!["run", "acme-shop", "--tool", tool, "--input", &input, "--allow", &net];
+        args.extend(secrets.iter().flat_map(|secret| ["--secret", secret.as_str()]));
+        let mut command = project.command(&args);
+        command
+            .env("ACME_SHOP_TOKEN", "tok-0123456789-abcdefghijklmnop")
+            .env("ACME_SHOP_CREDENTIALS", "c3RhZmY6b3BlbiBzZXNhbWUgMTIzNDU2Nzg=")
+            .env("ACME_SHOP_API_KEY", "key-9876543210-zyxwvutsrqponmlk");
+        Answer::from(command.output().unwrap())
+    };
+    for (tool, input, line, body, headers) in calls() {
         let answer = call(tool, &input);
         assert_eq!(answer.code, 0, "{tool} {input}: {answer:?}");
         let request = requests.lock().unwrap().pop().unwrap();

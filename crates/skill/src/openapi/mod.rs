@@ -28,4 +28,5 @@ pub use self::report::OperationGroup;
 pub use self::security::OpenApiAuthentication;
 
 #[cfg(test)]
+#[cfg(feature = "json-schema")]
 mod tests;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value as Json;
 
 use super::document::{fields, items, text};
-use crate::contract::HttpCall;
+use crate::contract::ResolvedBaseUrl;
 use metier_core::excerpt::shorten;
 
 /// The most bytes of a URL.
@@ -41,11 +41,8 @@ fn is_loopback(url: &str) -> bool {
 pub(super) fn parse_base_url(written: &str) -> Result<String, String> {
     let url = written.trim().trim_end_matches('/');
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:[]".contains(c);
-    let path =
-        url.split_once("://").map_or("", |(_, rest)| rest.split_once('/').map_or("", |(_, path)| path));
-    let is_path = path.is_empty() || path.split('/').all(|segment| !matches!(segment, "" | "." | ".."));
-    let is_url = url.len() <= MAX_URL && url.chars().all(is_plain) && is_path;
-    if is_url && HttpCall::host_permission(url).is_some() {
+    let is_url = url.len() <= MAX_URL && url.chars().all(is_plain);
+    if is_url && ResolvedBaseUrl::parse(url).is_some() {
         return Ok(url.to_owned());
     }
     Err(format!(
