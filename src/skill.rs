@@ -10,6 +10,17 @@ pub use metier_skill::{
     UnknownProfile, parse, suggested_name,
 };
 
+pub mod comparison {
+    //! Compares two versions of a skill by their contracts, and says how large the change of the version must be.
+    //!
+    //! A *major* change may break a caller, or asks whoever runs the skill for something more. With a *minor* change callers go on as
+    //! before, and can do more. A *patch* changes what people read, or nothing that a contract says. What cannot be decided is
+    //! `unknown`.
+
+    #[doc(inline)]
+    pub use metier_skill::comparison::{Change, Comparison, Finding, VersionChange, compare};
+}
+
 pub mod contract {
     //! A skill's contract: the `skill.yaml` or `skill.json` beside a `SKILL.md`, or alone.
     //!

@@ -1,7 +1,8 @@
 //! Definitions in the formats of other systems: what is read of them, alone and beside a `SKILL.md`, and written again.
 
 use metier::formats::{ExportFormat, ExportSource, export, parse};
-use metier::skill::contract::DefinitionFormat;
+use metier::skill::comparison::{Change, compare};
+use metier::skill::contract::{Contract, DefinitionFormat};
 use metier::skill::{Profile, SkillLocation};
 use metier_skill::formats::{instructions, load, load_alone, parse_alone};
 
@@ -84,6 +85,11 @@ fn definition(file: &str, source: &[u8]) {
     assert_eq!(load_alone(file, source, "x").0.manifest.as_ref(), Some(&manifest));
     assert!(!manifest.name.is_empty() && !manifest.description.is_empty());
     assert!(serde_json::to_value(&contract).is_ok());
+    assert_eq!(compare(&contract, &contract).findings, []);
+    for change in [compare(&contract, &Contract::default()), compare(&Contract::default(), &contract)] {
+        assert!(change.findings.iter().all(|found| found.path.is_empty() || found.path.starts_with('/')));
+        assert_eq!(change.unknown > 0, change.findings.iter().any(|found| found.change == Change::Unknown));
+    }
     let skill =
         ExportSource { manifest: &manifest, contract: Some(&contract), text: instructions(&contract) };
     for (_, format) in ExportFormat::ALL {

@@ -1,7 +1,8 @@
 //! Schemas, and values held against them.
 
 use metier::skill::Diagnostic;
-use metier::skill::contract::{Schema, ValidationFailure};
+use metier::skill::comparison::{Change, compare};
+use metier::skill::contract::{Contract, Schema, ValidationFailure};
 use serde_json::{Value, json};
 
 use super::skill::{lie_within, values};
@@ -11,9 +12,28 @@ pub fn schema(source: &[u8]) {
     let end = source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len());
     let Ok(json) = serde_json::from_slice::<Value>(&source[..end]) else { return };
     match Schema::parse(json) {
-        Ok(schema) => holds_values(&schema, &source[end..]),
+        Ok(schema) => {
+            holds_values(&schema, &source[end..]);
+            is_the_same_as_itself(&schema);
+        }
         Err(reason) => assert!(!reason.is_empty()),
     }
+}
+
+/// Compared with itself, nothing is different; compared with a schema that takes everything, it takes no more.
+fn is_the_same_as_itself(schema: &Schema) {
+    let contract = |schema: &Schema| {
+        let mut contract = Contract::default();
+        contract.outputs = Some(schema.clone());
+        contract
+    };
+    let anything = Schema::parse(json!({})).expect("it takes everything");
+    let (one, other) = (contract(schema), contract(&anything));
+    assert_eq!(compare(&one, &one).findings, [], "{}", schema.json());
+    // What comes out may become less, and not more.
+    let narrower = compare(&other, &one);
+    let is_wider = narrower.findings.iter().any(|found| found.change == Change::Major);
+    assert!(!is_wider, "{}: {narrower:?}", schema.json());
 }
 
 /// Values of every kind, and those given, held against a schema: each fits, or what is wrong with it is said.

@@ -6,6 +6,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod allowed_tools;
+pub mod comparison;
 pub mod contract;
 mod diagnostic;
 pub(crate) mod diagnostic_sink;

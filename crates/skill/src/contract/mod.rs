@@ -64,6 +64,7 @@ pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
 pub use self::sections::resource_uri::ResourceUri;
 pub use self::sections::resources::{ProvidedResource, ResourceSource};
 pub(crate) use schema::SchemaRole;
+pub(crate) use schema::escape_token;
 pub(crate) use schema::read as read_schema;
 pub use schema::{Schema, ValidationFailure};
 pub use tool_aliases::ToolAliases;

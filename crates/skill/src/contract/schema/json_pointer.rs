@@ -1,7 +1,7 @@
 //! Names as the tokens of a JSON Pointer (RFC 6901).
 
 /// A name as a token.
-pub(super) fn escape_token(name: &str) -> String {
+pub(crate) fn escape_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 

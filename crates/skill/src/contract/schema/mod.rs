@@ -33,6 +33,7 @@ mod violations;
 #[cfg(all(test, feature = "json-schema"))]
 mod parameter_validator;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -48,6 +49,7 @@ use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::Node;
 
+pub(crate) use self::json_pointer::escape_token;
 pub(super) use self::schema_error::SchemaError;
 pub(crate) use self::source::SchemaRole;
 pub(super) use self::typos::KeywordTypo;
@@ -203,6 +205,13 @@ impl Schema {
         let SchemaInner { cost, line, .. } = *self.0;
         let (property_names, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
         Self::new(SchemaInner { json, property_names, defaults, cost, line, compiled })
+    }
+
+    /// The JSON Pointers of its parts that have an `$anchor`, by its name.
+    pub(crate) fn anchors(&self) -> HashMap<String, String> {
+        // Those of a schema whose anchors are ambiguous were refused.
+        let anchors = self::anchors::collect_anchors(&self.0.json).unwrap_or_default();
+        anchors.into_iter().map(|(name, pointer)| (name.to_owned(), pointer)).collect()
     }
 
     /// The schema for a part of a value, whose objects may lack fields.

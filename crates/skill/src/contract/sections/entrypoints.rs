@@ -37,6 +37,13 @@ pub struct SourceLocation {
     pub(in crate::contract) span: Range<usize>,
 }
 
+impl Entrypoint {
+    /// What runs: the script, the function in it, and the runtime; without what is said about it.
+    pub(crate) fn target(&self) -> (&str, Option<&str>, Option<&str>) {
+        (&self.path, self.function.as_deref(), self.runtime.as_deref())
+    }
+}
+
 /// A path, or a map with one.
 pub(in crate::contract) fn read(
     node: Option<&Node>,

@@ -40,6 +40,14 @@ pub struct Example {
     pub unknown_key: Option<UnknownExampleKey>,
 }
 
+impl Example {
+    /// What it says, without where it is written.
+    pub(crate) fn call(&self) -> (Option<&str>, &Json, Option<&Json>, Option<&str>) {
+        let expected_number = self.expected_number.as_deref();
+        (self.description.as_deref(), &self.inputs, self.expected_output.as_ref(), expected_number)
+    }
+}
+
 /// A key that examples do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownExampleKey {
