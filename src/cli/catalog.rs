@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use metier::engine::Engine;
 use metier::error::Result;
 use metier::registry::Catalog;
 use metier::unicode::mark_escapes;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::output;
 use super::session::Session;
+use super::skill_record::permission_names;
 use super::terminal::{escape_line, escape_text};
 use super::trust_words::untrusted_sentence;
 
@@ -49,13 +51,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         catalog.retain(|skill| runnable.contains(&skill.qualified_name()));
         reasons.clear();
     }
+    let records = session.json().then(|| records(&engine, &catalog, &reasons));
     session.exit_watchdog().finish();
     output::print_problems(&registry);
     if let Some(sentence) = untrusted_sentence(&names) {
         output::print_warning(&sentence);
     }
-    if session.json() {
-        output::print_json(&records(&catalog, reasons))?;
+    if let Some(records) = records {
+        output::print_json(&records)?;
     } else if args.xml {
         output::print(escape_xml(&catalog.xml()).trim_end())?;
     } else {
@@ -64,11 +67,16 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     Ok(0)
 }
 
-/// The entries of the catalog, each with a `reason` where reasons are given: `null` where the skill can run.
-fn records(catalog: &Catalog, reasons: Vec<Option<String>>) -> Value {
+/// The entries of the catalog, each with its requested permissions, and with a `reason` where reasons are given: `null` where the skill
+/// can run.
+fn records(engine: &Engine, catalog: &Catalog, reasons: &[Option<String>]) -> Value {
     let mut records = catalog.json();
+    for (record, skill) in records.as_array_mut().into_iter().flatten().zip(catalog.skills()) {
+        let names = permission_names(engine, skill);
+        record["permissions"] = names.iter().map(|name| escape_line(name)).collect();
+    }
     for (record, reason) in records.as_array_mut().into_iter().flatten().zip(reasons) {
-        record["reason"] = reason.into();
+        record["reason"] = reason.clone().into();
     }
     records
 }

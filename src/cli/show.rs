@@ -1,6 +1,6 @@
 //! `metier show`: one skill, with its signature, requested permissions and instructions.
 
-use metier::engine::{Availability, Engine, NamedScript, RequestSource, RequestedPermission, SkillContent};
+use metier::engine::{Availability, Engine, NamedScript, SkillContent};
 use metier::error::Result;
 use metier::executor::RuntimeId;
 use metier::plan::Plan;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::prompt::output_columns;
 use super::requirement::requirement_row;
 use super::session::Session;
-use super::skill_record::{script_list, skill_record};
+use super::skill_record::{permission_names, script_list, skill_record};
 use super::terminal::{escape_text, with_margin, wrap_lines};
 use super::trust_words::{configured_grant_line, grant_line, grants_of_skill, trust_line};
 use super::{output, table};
@@ -183,19 +183,6 @@ fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
     ];
     facts.extend(estimates.into_iter().filter_map(|(name, fact)| Some((name, fact.clone()?))));
     facts
-}
-
-/// The permissions that the scripts and tools of the skill request, without those of its callees; `everything` where an external one
-/// lists none.
-fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
-    let is_own = |source: &RequestSource| !matches!(source, RequestSource::Callee(_));
-    let requests = engine.requested_permissions(skill);
-    let own = requests.iter().filter(|request| request.sources.iter().any(is_own));
-    let names = own.map(|RequestedPermission { permission, .. }| permission.to_string());
-    if engine.uses_any_grant(skill) {
-        return std::iter::once("everything".to_owned()).chain(names.filter(|name| name != "read")).collect();
-    }
-    names.collect()
 }
 
 fn script_record(script: &NamedScript) -> Value {

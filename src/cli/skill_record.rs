@@ -1,6 +1,8 @@
 //! A skill and its scripts as `list` and `show` print them.
 
-use metier::engine::{Availability, NamedScript, SkillContent, TrustState};
+use metier::engine::{
+    Availability, Engine, NamedScript, RequestSource, RequestedPermission, SkillContent, TrustState,
+};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
@@ -28,6 +30,19 @@ pub fn skill_record(skill: &Skill, availability: &Availability, trust: &TrustSta
             _ => None,
         },
     })
+}
+
+/// The permissions that the scripts and tools of the skill request, without those of its callees; `everything` where an external one
+/// lists none.
+pub fn permission_names(engine: &Engine, skill: &Skill) -> Vec<String> {
+    let is_own = |source: &RequestSource| !matches!(source, RequestSource::Callee(_));
+    let requests = engine.requested_permissions(skill);
+    let own = requests.iter().filter(|request| request.sources.iter().any(is_own));
+    let names = own.map(|RequestedPermission { permission, .. }| permission.to_string());
+    if engine.uses_any_grant(skill) {
+        return std::iter::once("everything".to_owned()).chain(names.filter(|name| name != "read")).collect();
+    }
+    names.collect()
 }
 
 /// Whether the skill has no main script, and runs one of several that a caller names.

@@ -1,11 +1,14 @@
-//! The catalog of skills for a model: name, description, location. Everything else is read when a skill is called.
+//! The catalog of skills for a model: name, description, location, and as data what a contract says for choosing one. Everything else is
+//! read when a skill is called.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::skill::Skill;
 use metier_core::sanitizer::{json_for_model, without_known_secrets};
 use metier_core::unicode::mark_escapes;
-use metier_skill::contract::ProvidedTool;
+use metier_skill::contract::{ContractMetadata, ProvidedTool, Schema};
 
 /// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
 #[derive(Clone, Debug)]
@@ -37,22 +40,12 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location, input_schema, tools}]`: the location is [`Skill::path`], the schema that of the contract's
-    /// inputs, `null` where it declares none, and the tools are those that something runs for: `[{name, description, input_schema}]`.
+    /// `[{name, version, description, location, input_schema, output_schema, estimated_duration, estimated_duration_ms, cost, risk_level,
+    /// tools}]`: the location is [`Skill::path`]. The schemas and facts are those of the contract, and `null` where it states none; the
+    /// duration is a text such as `5-30s`, and the same as `[least, most]` in milliseconds. The tools are those that something runs for:
+    /// `[{name, description, input_schema, output_schema, risk_level}]`.
     pub fn json(&self) -> Value {
-        let schema = |skill: &Skill| {
-            skill.contract()?.inputs.as_ref().map(|inputs| json_for_model(inputs.json().clone()))
-        };
-        let entry = |skill: &&Skill| {
-            json!({
-                "name": escape_invisible(skill.name()),
-                "description": escape_invisible(skill.description()),
-                "location": skill.path(),
-                "input_schema": schema(skill),
-                "tools": tools(skill),
-            })
-        };
-        self.skills.iter().map(entry).collect()
+        self.skills.iter().map(|skill| entry(skill)).collect()
     }
 
     /// `<available_skills>` as in the guide for clients, everything escaped; empty when there are none.
@@ -73,16 +66,45 @@ impl<'a> Catalog<'a> {
     }
 }
 
+fn entry(skill: &Skill) -> Value {
+    let contract = skill.contract();
+    let facts = contract.map(|contract| &contract.metadata);
+    let fact = |text: fn(&ContractMetadata) -> Option<&str>| facts.and_then(text).map(escape_invisible);
+    json!({
+        "name": escape_invisible(skill.name()),
+        "version": skill.version().to_string(),
+        "description": escape_invisible(skill.description()),
+        "location": skill.path(),
+        "input_schema": contract.and_then(|contract| shown_schema(contract.inputs.as_ref())),
+        "output_schema": contract.and_then(|contract| shown_schema(contract.outputs.as_ref())),
+        "estimated_duration": fact(|facts| facts.estimated_duration.as_deref()),
+        "estimated_duration_ms": facts.and_then(|facts| facts.duration_range).map(milliseconds),
+        "cost": fact(|facts| facts.cost.as_deref()),
+        "risk_level": fact(|facts| facts.risk_level.as_deref()),
+        "tools": tools(skill),
+    })
+}
+
 fn tools(skill: &Skill) -> Value {
     let offered = skill.contract().map_or(&[][..], |contract| &contract.tools);
     let entry = |tool: &ProvidedTool| {
         json!({
             "name": tool.name,
             "description": tool.description.as_deref().map(escape_invisible),
-            "input_schema": tool.input_schema.as_ref().map(|schema| json_for_model(schema.json().clone())),
+            "input_schema": shown_schema(tool.input_schema.as_ref()),
+            "output_schema": shown_schema(tool.output_schema.as_ref()),
+            "risk_level": tool.risk_level.as_deref().map(escape_invisible),
         })
     };
     offered.iter().filter(|tool| tool.handler.is_some()).map(entry).collect()
+}
+
+fn milliseconds((least, most): (Duration, Duration)) -> [u64; 2] {
+    [least, most].map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn shown_schema(schema: Option<&Schema>) -> Option<Value> {
+    schema.map(|schema| json_for_model(schema.json().clone()))
 }
 
 /// Line breaks and control characters would let a description draw on the terminal or imitate another skill's line.

@@ -52,6 +52,55 @@ fn show_and_catalog_give_both_schemas_as_json() {
 }
 
 #[test]
+fn ar_26_the_catalog_says_what_a_skill_takes_and_gives() {
+    // AR-26
+    let facts = "  permissions: [write:out]
+  metadata: {estimated_duration: 5-30s, cost: 0.02 USD, risk_level: low}
+  tools:
+    - name: check
+      entrypoint: scripts/main.lua
+      risk_level: read-only
+      outputs: {fine: {type: boolean}}
+";
+    let project =
+        project().file(".metier/skills/x/skill.yaml", CONTRACT.to_owned() + facts).lua("plain", "return 1");
+    let catalog = project.metier(&["catalog", "--trust", "--json"]).json();
+    let entry =
+        |name: &str| catalog.as_array().unwrap().iter().find(|entry| entry["name"] == json!(name)).unwrap();
+    let x = entry("x");
+    for (key, value) in [
+        ("version", json!("2.0.0")),
+        ("estimated_duration", json!("5-30s")),
+        ("estimated_duration_ms", json!([5_000, 30_000])),
+        ("cost", json!("0.02 USD")),
+        ("risk_level", json!("low")),
+        ("permissions", json!(["read", "write:out"])),
+    ] {
+        assert_eq!(x[key], value, "{key}: {x}");
+    }
+    assert_eq!(x["output_schema"]["properties"]["total"]["type"], json!("integer"));
+    assert_eq!(x["tools"][0]["risk_level"], json!("read-only"));
+    assert_eq!(x["tools"][0]["output_schema"]["properties"]["fine"]["type"], json!("boolean"));
+    let plain = entry("plain");
+    for key in ["output_schema", "estimated_duration", "estimated_duration_ms", "cost", "risk_level"] {
+        assert_eq!(plain[key], json!(null), "{key}: {plain}");
+    }
+    assert_eq!((&plain["version"], &plain["permissions"]), (&json!("0.0.0"), &json!(["read"])));
+}
+
+#[test]
+fn the_catalog_spells_out_what_cannot_be_seen_in_its_facts() {
+    let contract = "skill: {outputs: {\"a\\u202eb\": {type: string}}, metadata: {risk_level: \"low\", cost: \"1 U\\u202eSD\"}, permissions: [\"write:a\\u202eb\"]}";
+    let project = Project::new().lua("x", "return {}").file(".metier/skills/x/skill.yaml", contract);
+    let text = project.metier(&["catalog", "--trust", "--json"]);
+    let entry =
+        text.json().as_array().unwrap().iter().find(|entry| entry["name"] == json!("x")).unwrap().clone();
+    assert!(entry["output_schema"]["properties"].get("a\\u{202e}b").is_some(), "{entry}");
+    assert_eq!(entry["cost"], json!("1 U\\u{202e}SD"));
+    assert_eq!(entry["permissions"], json!(["read", "write:a\\u{202e}b"]));
+}
+
+#[test]
 fn a_skill_without_a_contract_has_neither() {
     let project = Project::new().lua("x", "return 1");
     let record = project.metier(&["show", "x", "--json"]).json();

@@ -70,7 +70,21 @@ fn the_json_holds_name_description_and_location() {
         Project::new().skill(".metier/skills/b").skill(".metier/skills/a").skill("home/data/skills/a");
     let location =
         |name: &str| project.path(&format!(".metier/skills/{name}/SKILL.md")).display().to_string();
-    let entry = |name: &str| json!({"name": name, "description": format!(".metier/skills/{name}"), "location": location(name), "input_schema": null, "tools": []});
+    let entry = |name: &str| {
+        json!({
+            "name": name,
+            "version": "0.0.0",
+            "description": format!(".metier/skills/{name}"),
+            "location": location(name),
+            "input_schema": null,
+            "output_schema": null,
+            "estimated_duration": null,
+            "estimated_duration_ms": null,
+            "cost": null,
+            "risk_level": null,
+            "tools": [],
+        })
+    };
     assert_eq!(project.registry().catalog().json(), json!([entry("a"), entry("b")]));
 }
 
