@@ -12,6 +12,7 @@ mod config;
 mod config_args;
 mod ctx;
 mod diagnostics;
+mod diff;
 mod doctor;
 mod env_args;
 mod env_file;
@@ -100,6 +101,8 @@ enum Command {
     Show(show::Args),
     /// Check skills against the specification
     Validate(validate::Args),
+    /// Compare two versions of a skill, and say how large the change of the version must be
+    Diff(diff::Args),
     /// Run the cases of skills, each in a fresh project
     Test(test::Args),
     /// Create a skill that runs
@@ -235,7 +238,7 @@ impl Command {
     /// Whether it only reads, or takes away what was permitted: what is wrong with a configuration holds it up no more than it must.
     fn widens_nothing(&self) -> bool {
         match self {
-            Self::List(_) | Self::Show(_) | Self::State(_) | Self::Audit(_) => true,
+            Self::List(_) | Self::Show(_) | Self::Diff(_) | Self::State(_) | Self::Audit(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
             _ => false,
@@ -254,6 +257,7 @@ impl Command {
             Self::Prepare(args) => Some(args.name()),
             Self::Exec(_) => Some("exec"),
             Self::List(_)
+            | Self::Diff(_)
             | Self::Audit(_)
             | Self::Trust(_)
             | Self::Validate(_)
@@ -303,6 +307,7 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::List(args) => list::run(&args, session),
         Command::Show(args) => show::run(&args, session),
         Command::Validate(args) => validate::run(&args, session),
+        Command::Diff(args) => diff::run(&args, session),
         Command::Test(args) => test::run(&args, session),
         Command::New(args) => new::run(&args, session),
         Command::Api(args) => api::run(&args, session),

@@ -229,10 +229,18 @@ impl Registry {
     /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
     #[doc(hidden)]
     pub fn skill_in(folder: &Path) -> Option<Skill> {
+        Self::load_skill_in(folder)?.ok()
+    }
+
+    /// The same, or why there is none that loads; `None` where nothing there is meant to be a skill.
+    #[doc(hidden)]
+    pub fn load_skill_in(folder: &Path) -> Option<Result<Skill>> {
         let root = Root::new(Scope::Explicit, "folder", project::absolute_path(folder));
         let mut scan = Scan::default();
         scan.scan_folder(&Arc::new(RootOrigin::from_root(&root, 0)), &root.path);
-        scan.skills.pop()
+        let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+        let error = |broken: &BrokenSkill| Err(broken.error(&name));
+        scan.skills.pop().map(Ok).or_else(|| scan.broken.first().map(error))
     }
 
     /// Every skill that loads, including shadowed ones, sorted by name; for equal names the nearest comes first.

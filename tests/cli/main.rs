@@ -14,6 +14,7 @@ mod api;
 mod availability;
 mod builtin_plans;
 mod config_args;
+mod diff;
 mod doctor;
 mod drop_ins;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
