@@ -3,7 +3,7 @@
 use metier_core::policy::{ConfigField, PathProtection, Permission};
 
 use super::finding::{Change, FindingList, pointer};
-use crate::contract::{Contract, HttpCall, PermissionRequest, ProvidedTool};
+use crate::contract::{Contract, PermissionRequest, ProvidedTool};
 
 const PLACE: &str = "/permissions";
 
@@ -48,12 +48,12 @@ pub(super) fn permissions_of_tool(tool: &ProvidedTool) -> Option<Vec<&Permission
 }
 
 /// All that the contract requests, each once and in one order: what it lists, the variables, secrets and settings, and the hosts of its
-/// HTTP calls.
+/// HTTP calls, with the defaults of the settings in their addresses.
 fn requested_permissions(contract: &Contract) -> Vec<Permission> {
     let listed = contract.permissions.iter().flatten().filter_map(|request| request.permission.clone());
     let values = contract.config.iter().flat_map(ConfigField::requested_permissions);
-    let calls = contract.tools.iter().filter_map(ProvidedTool::http);
-    let hosts = calls.filter_map(|call| HttpCall::host_permission(&call.base_url));
+    let calls = contract.all_tools().filter_map(ProvidedTool::http);
+    let hosts = calls.filter_map(|call| call.default_host_permission(&contract.config));
     let mut all: Vec<Permission> =
         listed.chain(contract.env.iter().cloned()).chain(values).chain(hosts).collect();
     all.sort_unstable();

@@ -6,11 +6,20 @@ use super::finding::{Change, FindingList, pointer};
 use super::named_pairs::{NamedPair, named_pairs};
 
 pub(super) fn compare(old: &[ConfigField], new: &[ConfigField], list: &mut FindingList) {
+    let is_alternative = |field: &ConfigField| field.requirement == ConfigRequirement::AnyOf;
+    let had_alternatives = old.iter().any(is_alternative);
     for NamedPair { name, old, new } in named_pairs(old, new, |field| &field.key) {
         let at = pointer("/config", name);
         let what = |field: &ConfigField| if field.secret { "secret" } else { "setting" };
         match (old, new) {
             (Some(old), Some(new)) => compare_fields((old, new), name, &at, list),
+            (None, Some(field)) if is_alternative(field) && had_alternatives => {
+                list.add(
+                    at,
+                    Change::Minor,
+                    format!("the {} `{name}` is new, and one of several", what(field)),
+                );
+            }
             (None, Some(field)) if is_needed(field) => {
                 list.add(at, Change::Major, format!("the {} `{name}` is new, and required", what(field)));
             }

@@ -380,7 +380,27 @@ fn what_a_skill_asks_for_is_compared() {
             "config: {a: {required: true}}",
             &[("/config/a/required", Patch)],
         ),
+        ("config: {}", "config: {a: {required: any_of}}", &[("/config/a", Major)]),
+        (
+            "config: {a: {required: any_of}}",
+            "config: {a: {required: any_of}, b: {required: any_of}}",
+            &[("/config/b", Minor)],
+        ),
         ("config: {a: text}", "config: {}", &[("/config/a", Minor)]),
+        (
+            "{config: {u: {default: 'https://a.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
+            "{config: {u: {default: 'https://b.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
+            &[
+                ("/config/u/default", Minor),
+                ("/permissions/net:a.test", Minor),
+                ("/permissions/net:b.test", Major),
+            ],
+        ),
+        (
+            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {path: /x}}]}",
+            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {base_url: $secrets.u}}]}",
+            &[("/tools/t/http", Patch), ("/permissions/net", Major), ("/permissions/net:a.test", Minor)],
+        ),
         ("config: {a: {default: 1}}", "config: {a: {default: 2}}", &[("/config/a/default", Minor)]),
         (
             "config: {}",

@@ -124,6 +124,18 @@ impl HttpCall {
         host_permission(self.base_url.literal()?)
     }
 
+    /// The same with the defaults of the settings in its address; all hosts for one in a secret.
+    pub fn default_host_permission(&self, config: &[ConfigField]) -> Option<Permission> {
+        if self.base_url.has_secret() {
+            return Some(Permission::NET);
+        }
+        let default = |reference: &Reference| {
+            let (_, key) = named_value(reference)?;
+            config.iter().find(|field| field.key == key)?.default.as_ref()
+        };
+        self.base_url.resolve(default).ok()?.host_permission()
+    }
+
     /// The permissions that a call needs besides that to reach its host: to read the settings and secrets that it sends.
     pub fn value_permissions(&self, config: &[ConfigField]) -> Vec<Permission> {
         let sent = config.iter().filter(|field| self.sends(field));
