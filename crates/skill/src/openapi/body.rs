@@ -15,14 +15,18 @@ pub(super) enum Body {
     Fields { fields: Map<String, Json>, required: Vec<String> },
     /// Another value, as one input.
     Whole(Map<String, Json>),
+    /// The same as `Fields`, sent as a web form.
+    Form { fields: Map<String, Json>, required: Vec<String> },
 }
 
 /// A body, and the type of its content if that is another than `application/json`.
-pub(super) struct JsonBody {
+pub(super) struct RequestBody {
     pub(super) body: Body,
     pub(super) content_type: Option<String>,
 }
 
+/// The type of content of a web form.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// The type of content of a JSON value.
 const JSON: &str = "application/json";
 /// The most bytes of a type of content.
@@ -33,7 +37,7 @@ pub(super) fn read<'d>(
     document: &'d Document,
     operation: &Operation<'d>,
     schemas: &mut SchemaReader<'d, '_>,
-) -> Result<(Option<JsonBody>, Option<&'static str>), String> {
+) -> Result<(Option<RequestBody>, Option<&'static str>), String> {
     let Some(written) = operation.get("requestBody") else { return Ok((None, None)) };
     let written = document.resolve(written).map_err(|fault| fault.reason().to_owned())?;
     let written = fields(Some(written));
@@ -42,6 +46,10 @@ pub(super) fn read<'d>(
     let reads_only = matches!(operation.method, "GET" | "HEAD");
     let json = contents.iter().filter(|(kind, _)| is_json(kind)).min_by_key(|(kind, _)| rank(kind));
     let Some((kind, content)) = json.filter(|_| !reads_only) else {
+        let form = contents.iter().find(|(kind, _)| essence(kind).eq_ignore_ascii_case(FORM));
+        if let Some((_, content)) = form.filter(|_| !reads_only) {
+            return read_form(content, is_required, schemas);
+        }
         let is_empty = contents.values().all(|content| is_empty_object(document, content));
         if contents.is_empty() || is_empty {
             return Ok((None, None));
@@ -65,7 +73,67 @@ pub(super) fn read<'d>(
         schema.insert("description".to_owned(), own_text.into());
     }
     let content_type = (essence(kind) != JSON && !kind.contains('*')).then(|| essence(kind).to_owned());
-    Ok((Some(JsonBody { body: body(schema), content_type }), None))
+    Ok((Some(RequestBody { body: body(schema), content_type }), None))
+}
+
+/// The fields of a form that are texts, numbers or lists of them; objects in forms are written in a way of each service's own.
+fn read_form<'d>(
+    content: &'d Json,
+    is_required: bool,
+    schemas: &mut SchemaReader<'d, '_>,
+) -> Result<(Option<RequestBody>, Option<&'static str>), String> {
+    let schema = match content.get("schema") {
+        Some(schema) => schemas.input(schema).map_err(|fault| fault.reason().to_owned())?,
+        None => None,
+    };
+    let Some(Body::Fields { fields: written, required }) = schema.map(body) else {
+        let reason = "its body is a form without fields of its own".to_owned();
+        return if is_required {
+            Err(reason)
+        } else {
+            Ok((None, Some("it can have a body that calls do not send")))
+        };
+    };
+    let encodings = fields(content.get("encoding"));
+    let is_plain = |name: &str, schema: &Json| {
+        let encoding = fields(encodings.get(name));
+        let has_own_style = encoding.get("style").is_some_and(|style| style != "form")
+            || encoding.get("explode") == Some(&Json::Bool(false));
+        !has_own_style && is_flat(schema, true)
+    };
+    let count = written.len();
+    let (fields, others): (Map<_, _>, Map<_, _>) =
+        written.into_iter().partition(|(name, schema)| is_plain(name, schema));
+    if let Some(name) = others.keys().find(|name| required.contains(name)) {
+        return Err(format!(
+            "its body is a form, and the field {} is no text, number or list of them",
+            excerpt(name)
+        ));
+    }
+    let note = (fields.len() < count).then_some("fields of its form that are objects are left out");
+    Ok((Some(RequestBody { body: Body::Form { fields, required }, content_type: None }), note))
+}
+
+/// Whether all values of a schema are texts, numbers, truth values or null, or also lists of these.
+fn is_flat(schema: &Json, may_be_list: bool) -> bool {
+    let schema = fields(Some(schema));
+    let alternatives = ["anyOf", "oneOf", "allOf"].iter().flat_map(|key| items(schema.get(*key)));
+    let mut alternatives = alternatives.peekable();
+    if alternatives.peek().is_some() {
+        return alternatives.all(|one| is_flat(one, may_be_list));
+    }
+    let kinds: Vec<&str> = match schema.get("type") {
+        Some(Json::String(kind)) => vec![kind],
+        kinds => items(kinds).iter().filter_map(Json::as_str).collect(),
+    };
+    if kinds.is_empty() {
+        return schema.contains_key("enum") || schema.contains_key("const");
+    }
+    kinds.iter().all(|kind| match *kind {
+        "string" | "number" | "integer" | "boolean" | "null" => true,
+        "array" => may_be_list && schema.get("items").is_some_and(|items| is_flat(items, false)),
+        _ => false,
+    })
 }
 
 /// An object with fields of its own as these, and everything else as one value.

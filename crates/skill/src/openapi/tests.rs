@@ -227,6 +227,28 @@ fn a_parameter_that_must_be_there_and_cannot_leaves_the_operation_out() {
 }
 
 #[test]
+fn the_fields_of_a_form_are_inputs() {
+    let schema = json!({
+        "type": "object", "required": ["amount"],
+        "properties": {
+            "amount": {"type": "integer"}, "currency": {"anyOf": [{"type": "string"}, {"enum": [""]}]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "expand": {"type": "array", "items": {"type": "string"}}, "metadata": {"type": "object"},
+            "rows": {"type": "array", "items": {"type": "object"}},
+        },
+    });
+    let content = json!({"schema": schema, "encoding": {"expand": {"style": "deepObject", "explode": true}}});
+    let operation = json!({"requestBody": {"content": {"application/x-www-form-urlencoded": content}}});
+    let (inputs, http) = tool("post", "/charges", &operation, &json!({}));
+    let expected =
+        json!({"amount": "$inputs.amount", "currency": "$inputs.currency", "tags": "$inputs.tags"});
+    assert_eq!((&http["form"], http.get("body")), (&expected, None));
+    assert_eq!(inputs["required"], json!(["amount"]));
+    let names: Vec<&String> = inputs["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["amount", "currency", "tags"]);
+}
+
+#[test]
 fn what_calls_cannot_do_is_left_out_with_the_reason() {
     let body = |kind: &str, schema: Json| json!({"requestBody": {"required": true, "content": {kind: {"schema": schema}}}});
     let object = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -241,9 +263,18 @@ fn what_calls_cannot_do_is_left_out_with_the_reason() {
         ("get", json!({"deprecated": true}), "it is deprecated, and no pattern names it"),
         (
             "post",
-            body("application/x-www-form-urlencoded", object.clone()),
-            "its body is application/x-www-form-urlencoded and not JSON",
+            body("application/x-www-form-urlencoded", json!({"type": "object"})),
+            "its body is a form without fields of its own",
         ),
+        (
+            "post",
+            body(
+                "application/x-www-form-urlencoded",
+                json!({"properties": {"card": {"type": "object"}}, "required": ["card"]}),
+            ),
+            "its body is a form, and the field card is no text, number or list of them",
+        ),
+        ("post", body("multipart/form-data", object.clone()), "its body is multipart/form-data and not JSON"),
         ("post", body("application/json", json!({"$ref": "https://a.test/x.json"})), EXTERNAL),
         ("post", body("a\r\nb: c+json", object.clone()), "its body is a\\r\\nb: c+json and not JSON"),
         ("get", body("application/json", object), "it reads and has a body"),
@@ -391,8 +422,13 @@ fn secrets_are_bound_to_the_host_and_no_text_becomes_a_reference() {
     let secret = &contract.config[0];
     assert_eq!((secret.key.as_str(), &secret.hosts[..]), ("ACME_TOKEN", &["api.acme.test".to_owned()][..]));
     assert_eq!(secret.env.as_deref(), Some("ACME_TOKEN"));
-    let permissions: Vec<String> =
-        tool.http().unwrap().permissions(&contract.config).iter().map(ToString::to_string).collect();
+    let call = tool.http().unwrap();
+    let permissions: Vec<String> = call
+        .literal_host_permission()
+        .into_iter()
+        .chain(call.value_permissions(&contract.config))
+        .map(|it| it.to_string())
+        .collect();
     assert!(permissions.contains(&"secret:ACME_TOKEN@api.acme.test".to_owned()), "{permissions:?}");
 }
 

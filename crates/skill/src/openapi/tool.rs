@@ -134,7 +134,7 @@ fn request<'d>(
     schemas: &mut SchemaReader<'d, '_>,
 ) -> Result<Request, String> {
     let (parameters, mut notes) = parameters::read(document, operation, schemas)?;
-    let (json_body, body_note) = body::read(document, operation, schemas)?;
+    let (request_body, body_note) = body::read(document, operation, schemas)?;
     notes.extend(body_note);
     let mut inputs = Inputs::default();
     let (mut call, mut headers) = (Map::new(), Map::new());
@@ -190,12 +190,13 @@ fn request<'d>(
     if !query.is_empty() {
         call.insert("query".to_owned(), query.into());
     }
-    if let Some(json_body) = json_body {
-        if let Some(kind) = json_body.content_type {
+    if let Some(request_body) = request_body {
+        if let Some(kind) = request_body.content_type {
             headers.insert("Content-Type".to_owned(), escape(&kind).into());
         }
-        let sent = match json_body.body {
-            Body::Fields { fields, required } => {
+        let key = if matches!(request_body.body, Body::Form { .. }) { "form" } else { "body" };
+        let sent = match request_body.body {
+            Body::Fields { fields, required } | Body::Form { fields, required } => {
                 let mut sent = Map::new();
                 for (name, schema) in fields {
                     let is_required = required.contains(&name);
@@ -210,7 +211,7 @@ fn request<'d>(
             }
             Body::Whole(schema) => reference(&inputs.add("body", "json", schema, true)).into(),
         };
-        call.insert("body".to_owned(), sent);
+        call.insert(key.to_owned(), sent);
     }
     Ok(Request { inputs: inputs.into_schema(), call, headers, notes })
 }
@@ -297,7 +298,8 @@ fn escape(text: &str) -> String {
 
 /// The keys of a call in the order in which the documentation has them.
 fn ordered(mut call: Map<String, Json>) -> Map<String, Json> {
-    const KEYS: [&str; 7] = ["method", "path", "multi_segment", "query", "headers", "body", "response"];
+    const KEYS: [&str; 8] =
+        ["method", "path", "multi_segment", "query", "headers", "body", "form", "response"];
     KEYS.iter().filter_map(|key| call.shift_remove_entry(*key)).collect()
 }
 
