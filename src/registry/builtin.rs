@@ -14,10 +14,18 @@ macro_rules! builtin_skills {
 }
 
 builtin_skills! {
+    "betterstack" "1.0.0": "SKILL.md", "scripts/query.lua", "skill.yaml";
     "changelog" "1.0.0": "SKILL.md", "scripts/changelog.py", "skill.yaml";
+    "datadog" "1.0.0": "SKILL.md", "skill.yaml";
+    "github" "1.0.0": "SKILL.md", "scripts/github.lua", "skill.yaml";
+    "linear" "1.0.0": "SKILL.md", "scripts/linear.lua", "skill.yaml";
+    "notification" "1.0.0": "SKILL.md", "scripts/webhook.lua", "skill.yaml";
     "release-notes" "1.0.0": "SKILL.md", "skill.yaml";
     "repo-health" "1.0.0": "SKILL.md", "skill.yaml";
+    "sentry" "1.0.0": "SKILL.md", "skill.yaml";
+    "slack" "1.0.0": "SKILL.md", "scripts/slack.lua", "skill.yaml";
     "summarize" "1.0.0": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
+    "supabase" "1.0.0": "SKILL.md", "scripts/supabase.lua", "skill.yaml";
     "todo-report" "1.0.0": "SKILL.md", "scripts/report.lua", "skill.yaml";
     "word-count" "1.0.0": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
