@@ -27,12 +27,13 @@ pub(super) fn base_url_hosts_of_run(
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    let ctx = settings_reader(skill, providers.clone(), extensions.clone(), token.clone());
+    let ctx = settings_reader(skill, providers.clone(), extensions.clone(), token.clone(), true);
     hosts(skill, &addresses, &ctx)
 }
 
 impl EngineInner {
-    /// The same outside of a run; what cannot be known there is left out.
+    /// The same outside of a run; what cannot be known there is left out. No variable is read: a skill could declare any, and everybody
+    /// who reads what it requests would read the value.
     pub(super) fn base_url_hosts(&self, skill: &Skill, tool: Option<&ProvidedTool>) -> Vec<Permission> {
         let addresses = settable_addresses(skill, tool);
         if addresses.is_empty() {
@@ -43,7 +44,7 @@ impl EngineInner {
         let mut extensions = Extensions::default();
         let set: &SkillSet = &self.skills.set();
         self.withhold_values_of_untrusted(set, skill, &mut extensions, &cancel);
-        let ctx = settings_reader(skill, self.providers.clone(), extensions, cancel);
+        let ctx = settings_reader(skill, self.providers.clone(), extensions, cancel, false);
         hosts(skill, &addresses, &ctx).unwrap_or_default()
     }
 }
@@ -53,22 +54,23 @@ fn settable_addresses<'s>(skill: &'s Skill, tool: Option<&'s ProvidedTool>) -> V
     let all = skill.contract().into_iter().flat_map(Contract::all_tools);
     let calls = all.filter(|known| tool.is_none_or(|tool| tool.name == known.name));
     let addresses = calls.filter_map(|tool| Some(&tool.http()?.base_url));
-    addresses.filter(|address| address.literal().is_none()).collect()
+    addresses.filter(|address| address.written_host().is_none()).collect()
 }
 
-/// A context that reads the settings of the skill, with the variables that it declares for them, and no secret.
+/// A context that reads the settings of the skill, in a run with the variables that it declares for them, and no secret.
 fn settings_reader(
     skill: &Skill,
     providers: Providers,
     extensions: Extensions,
     cancel: CancelToken,
+    is_run: bool,
 ) -> SkillContext {
     let fields = skill.contract().map(|contract| contract.config.clone());
     let plain = fields.iter().flat_map(|fields| fields.iter()).filter(|field| !field.secret);
     let variables: Vec<Permission> = plain.flat_map(ConfigField::requested_permissions).collect();
     let permissions = Permissions::new(
         RequestedPermissions::Listed(variables.clone()),
-        variables.into_iter().filter(|permission| permission.has_name("env")),
+        variables.into_iter().filter(|permission| is_run && permission.has_name("env")),
         PathProtection::default(),
     );
     SkillContext::builder(skill.name())

@@ -4,17 +4,20 @@ use serde_json::{Map, Value, json};
 
 use super::paging::{PageReader, PageState};
 use super::request::{BuiltRequest, RequestValues, build_request};
-use super::response::{Scope, check_status, read_response};
+use super::response::{ResultBudget, Scope, check_status, json_memory, read_response};
 use super::retry::{NextTry, Tries, wait};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::{LogLevel, SandboxReport, SkillContext};
-use metier_core::template::Reference;
+use metier_core::host::{HostMemoryReservation, LogLevel, SandboxReport, SkillContext};
+use metier_core::template::{Reference, Template};
 use metier_skill::contract::ParsedContract;
 use metier_skill::contract::{
     self, CONFIG, HttpCall, PagePlace, Paging, ResolvedBaseUrl, SECRETS, named_value,
 };
 use metier_skill::formats;
+
+/// The least bytes of a part of a secret address that is a secret by itself; shorter ones are words such as `services`.
+const MIN_SECRET_PART: usize = 16;
 
 /// A call of one tool.
 struct HttpCallExecutor {
@@ -106,25 +109,22 @@ impl<'r> CallRun<'r> {
 
     /// The value of one request.
     fn read(&self) -> Result<Value> {
-        let mut response = self.request(None)?;
+        let (mut response, _reservation) = self.request(None)?;
         let Some(template) = &self.call.result else { return Ok(response["body"].take()) };
         let scope = Scope::new(self.input, &response);
-        scope
-            .value(template, &mut self.ctx.limits().output.clone())
-            .map_err(|error| self.with_tool_name(&error))
+        scope.value(template, &mut ResultBudget::new(self.ctx)).map_err(|error| self.with_tool_name(&error))
     }
 
     /// The items of several pages, and where a later call goes on.
     fn read_pages(&self, paging: &Paging) -> Result<Value> {
-        let max_bytes = self.ctx.limits().output;
-        let (mut pages, mut place) =
-            PageReader::new(paging, self.input, max_bytes).map_err(|error| self.with_tool_name(&error))?;
-        let (response, next) = loop {
-            let response = self.request(place.as_ref().map(|place| (&paging.into, place)))?;
+        let (mut pages, mut place) = PageReader::new(paging, self.input, ResultBudget::new(self.ctx))
+            .map_err(|error| self.with_tool_name(&error))?;
+        let (response, _reservation, next) = loop {
+            let (response, reservation) = self.request(place.as_ref().map(|place| (&paging.into, place)))?;
             let scope = Scope::new(self.input, &response);
             match pages.add(&scope).map_err(|error| self.with_tool_name(&error))? {
                 PageState::Next(next) => place = Some(next),
-                PageState::Ended(next) => break (response, next),
+                PageState::Ended(next) => break (response, reservation, next),
             }
         };
         let (items, omitted) = pages.into_items();
@@ -138,18 +138,44 @@ impl<'r> CallRun<'r> {
         };
         let scope = Scope::new(self.input, &response);
         let scope = scope.with(Paging::ITEMS, &items).with(Paging::NEXT, &next);
-        scope.value(template, &mut max_bytes.clone()).map_err(|error| self.with_tool_name(&error))
+        scope.value(template, &mut ResultBudget::new(self.ctx)).map_err(|error| self.with_tool_name(&error))
     }
 
-    /// The response to one request, as references name it.
-    fn request(&self, page: Option<(&PagePlace, &Value)>) -> Result<Value> {
+    /// The response to one request, as references name it, and the memory that it takes.
+    fn request(&self, page: Option<(&PagePlace, &Value)>) -> Result<(Value, HostMemoryReservation)> {
         let values = RequestValues { input: self.input, settings: self.settings, base: &self.base, page };
         let request = build_request(self.call, values, self.ctx.limits().output)
             .map_err(|error| self.with_tool_name(&error))?;
+        self.learn_credentials(&request);
         let response = self.send(&request)?;
         check_status(self.call, &self.service, &response)?;
-        read_response(self.call, (&self.service, self.input), &response)
-            .map_err(|error| self.with_tool_name(&error))
+        let mut reservation = self.ctx.host_memory().empty_reservation();
+        reservation.add(json_memory(response["body"].as_str().unwrap_or_default()))?;
+        let response = read_response(self.call, (&self.service, self.input), &response);
+        Ok((response.map_err(|error| self.with_tool_name(&error))?, reservation))
+    }
+
+    /// What a request has of secrets in another form is redacted like them: the credentials of Basic, and the parts of an address.
+    fn learn_credentials(&self, request: &BuiltRequest) {
+        let secret = |references: &mut dyn Iterator<Item = &Reference>| {
+            let mut named = references.filter_map(named_value).filter(|(root, _)| *root == SECRETS);
+            named.next().map(|(_, name)| name.to_owned())
+        };
+        let basic = self.call.basic.iter().flat_map(|(user, password)| [password, user]);
+        let in_basic = secret(&mut basic.flat_map(Template::references));
+        let credentials = request.options["headers"]["Authorization"].as_str();
+        if let Some((name, text)) = in_basic.zip(credentials.and_then(|text| text.strip_prefix("Basic "))) {
+            self.ctx.learn_secret(&name, text);
+        }
+        let Some(name) = secret(&mut self.call.base_url.references()) else { return };
+        let rest = self.base.url.split_once("://").map_or("", |(_, rest)| rest);
+        let path = rest.split_once('/').map_or("", |(_, path)| path);
+        let query = self.base.query.as_deref().unwrap_or_default();
+        let values = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
+        let parts = [path, query, &request.url].into_iter().chain(path.split('/')).chain(values);
+        for part in parts.filter(|part| part.len() >= MIN_SECRET_PART) {
+            self.ctx.learn_secret(&name, part);
+        }
     }
 
     /// The error with the name of the tool, unless it begins with that of the service.

@@ -1,12 +1,13 @@
 //! The pages of a list: which one comes next, and which items are taken.
 
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::memory_size;
 use metier_core::percent_encoding::decode_lenient;
 use metier_core::template::{Reference, ReferenceRoot};
 use metier_skill::contract::{ItemCount, NextPage, PagePlace, Paging, RESPONSE};
 use serde_json::{Value, json};
 
-use super::response::{Scope, response_error};
+use super::response::{ResultBudget, Scope, response_error};
 
 /// The most pages of one call.
 const MAX_PAGES: usize = 100;
@@ -19,8 +20,7 @@ pub(super) struct PageReader<'c> {
     /// The places of the pages that were read.
     places: Vec<Value>,
     count: usize,
-    /// The bytes that further items may have.
-    left: u64,
+    budget: ResultBudget<'c>,
     omitted: usize,
 }
 
@@ -34,7 +34,11 @@ pub(super) enum PageState {
 
 impl<'c> PageReader<'c> {
     /// With the place of the first page, if the request names one.
-    pub(super) fn new(paging: &'c Paging, input: &Value, max_bytes: u64) -> Result<(Self, Option<Value>)> {
+    pub(super) fn new(
+        paging: &'c Paging,
+        input: &Value,
+        budget: ResultBudget<'c>,
+    ) -> Result<(Self, Option<Value>)> {
         let given = |reference: &Reference| match reference.root {
             ReferenceRoot::Inputs => reference.resolve_in(input).filter(|value| !value.is_null()),
             _ => None,
@@ -62,7 +66,7 @@ impl<'c> PageReader<'c> {
             max_items: usize::try_from(max_items.min(Paging::MAX_ITEMS)).unwrap_or(usize::MAX),
             places: first.iter().cloned().collect(),
             count: 0,
-            left: max_bytes,
+            budget,
             omitted: 0,
         };
         Ok((reader, first))
@@ -80,10 +84,10 @@ impl<'c> PageReader<'c> {
         let is_first = self.items.is_empty();
         let next = self.next_place(scope, list.is_empty())?;
         let fits = self.max_items - self.items.len();
-        let mut left = self.left;
+        let mut budget = self.budget.copy();
         let mut page = Vec::new();
         for item in list.iter().take(fits) {
-            match self.item(scope, item, &mut left) {
+            match self.item(scope, item, &mut budget) {
                 Ok(item) => page.push(item),
                 Err(error) if error.kind() == ErrorKind::Output => break,
                 Err(error) => return Err(error),
@@ -93,7 +97,7 @@ impl<'c> PageReader<'c> {
             return Ok(PageState::Ended(self.places.last().cloned().unwrap_or_default()));
         }
         self.omitted = list.len() - page.len();
-        self.left = left;
+        self.budget = budget;
         self.items.extend(page);
         if next.is_null() || self.items.len() >= self.max_items || self.omitted > 0 || self.count >= MAX_PAGES
         {
@@ -113,18 +117,12 @@ impl<'c> PageReader<'c> {
         (self.items.into(), self.omitted)
     }
 
-    fn item(&self, scope: &Scope<'_>, item: &Value, left: &mut u64) -> Result<Value> {
-        let item = match &self.paging.item {
-            Some(template) => scope.with(Paging::ITEM, item).value(template, left)?,
-            None => item.clone(),
-        };
-        if self.paging.item.is_none() {
-            let size = item.to_string().len() as u64;
-            *left = left.checked_sub(size).ok_or_else(|| {
-                SkillError::new(ErrorKind::Output, "the items are larger than the output limit")
-            })?;
+    fn item(&self, scope: &Scope<'_>, item: &Value, budget: &mut ResultBudget<'_>) -> Result<Value> {
+        if let Some(template) = &self.paging.item {
+            return scope.with(Paging::ITEM, item).value(template, budget);
         }
-        Ok(item)
+        budget.take(memory_size(item))?;
+        Ok(item.clone())
     }
 
     /// The place of the page after this one; null if there is none.

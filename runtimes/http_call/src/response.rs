@@ -3,6 +3,8 @@
 use http::StatusCode;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::excerpt::shorten;
+use metier_core::host::SkillContext;
+use metier_core::policy::CancelToken;
 use metier_core::strict_json;
 use metier_core::template::{Reference, ReferenceRoot, ResolveError, Resolver};
 use metier_skill::contract::{HttpCall, RESPONSE, ResponseFormat, ResultTemplate};
@@ -96,6 +98,44 @@ pub(super) fn read_response(
     Ok(response)
 }
 
+/// The bytes that each value counts besides its text.
+const NODE_BYTES: u64 = 16;
+
+/// How large what is made of responses may become, and whether the run goes on.
+pub(super) struct ResultBudget<'r> {
+    left: u64,
+    token: &'r CancelToken,
+}
+
+impl<'r> ResultBudget<'r> {
+    pub(super) fn new(ctx: &'r SkillContext) -> Self {
+        Self { left: ctx.limits().output, token: ctx.cancel() }
+    }
+
+    /// What is left of it, for a part that may turn out to be too much.
+    pub(super) fn copy(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// Counts bytes before they are taken; `output` if there are too many.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<()> {
+        self.token.check()?;
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| resolve_error(ResolveError::TooLarge))?;
+        Ok(())
+    }
+}
+
+/// Approximate bytes of the value that a text in JSON becomes.
+pub(super) fn json_memory(text: &str) -> u64 {
+    let of_byte = |byte: u8| match byte {
+        b'{' => 200,
+        b'[' | b':' | b'\n' => 64,
+        b',' => 80,
+        _ => 1,
+    };
+    text.bytes().map(of_byte).sum()
+}
+
 /// What a result may refer to.
 #[derive(Clone)]
 pub(super) struct Scope<'v> {
@@ -127,34 +167,37 @@ impl<'v> Scope<'v> {
         }
     }
 
-    /// The value of a template, which takes its bytes from `left`; `tool` where the response has no such part.
-    pub(super) fn value(&self, template: &ResultTemplate, left: &mut u64) -> Result<Value> {
-        Ok(self.resolve(template, left)?.unwrap_or_default())
+    /// The value of a template, within the budget; `tool` where the response has no such part.
+    pub(super) fn value(&self, template: &ResultTemplate, budget: &mut ResultBudget<'_>) -> Result<Value> {
+        Ok(self.resolve(template, budget)?.unwrap_or_default())
     }
 
     /// The same; `None` for a reference to what is not there, which is left out of its object.
-    fn resolve(&self, template: &ResultTemplate, left: &mut u64) -> Result<Option<Value>> {
+    fn resolve(&self, template: &ResultTemplate, budget: &mut ResultBudget<'_>) -> Result<Option<Value>> {
+        budget.take(NODE_BYTES)?;
         Ok(Some(match template {
             ResultTemplate::Value(value) => {
-                let mut resolver = Resolver::new(|reference: &Reference| self.lookup(reference), *left);
+                let lookup = |reference: &Reference| self.lookup(reference);
+                let mut resolver = Resolver::new(lookup, budget.left);
                 let found = resolver.value(value).map_err(resolve_error)?;
-                *left = resolver.left();
+                budget.left = resolver.left();
                 return Ok(found);
             }
             ResultTemplate::List(items) => {
-                items.iter().map(|item| self.value(item, left)).collect::<Result<Vec<_>>>()?.into()
+                items.iter().map(|item| self.value(item, budget)).collect::<Result<Vec<_>>>()?.into()
             }
             ResultTemplate::Object(entries) => {
                 let mut object = Map::new();
                 for (key, value) in entries {
-                    object.extend(self.resolve(value, left)?.map(|value| (key.clone(), value)));
+                    budget.take(key.len() as u64)?;
+                    object.extend(self.resolve(value, budget)?.map(|value| (key.clone(), value)));
                 }
                 object.into()
             }
             ResultTemplate::ForEach { items, name, value } => match self.lookup(items) {
                 None | Some(Value::Null) => json!([]),
                 Some(Value::Array(found)) => {
-                    let each = |item| self.with(name, item).value(value, left);
+                    let each = |item| self.with(name, item).value(value, budget);
                     found.iter().map(each).collect::<Result<Vec<_>>>()?.into()
                 }
                 Some(_) => return Err(response_error(format!("{items} is not a list"))),

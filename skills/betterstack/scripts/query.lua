@@ -13,11 +13,11 @@ end
 
 -- Functions that read files, other hosts or other tables. All of them are refused, wherever they stand.
 local READERS = set(
-	"arrowflight catboostevaluate cluster clusterallreplicas cosn dictionary executable executablepool file filecluster gcs input jdbc loop merge "
+	"arrowflight catboostevaluate cluster clusterallreplicas cosn executable executablepool file filecluster gcs hascolumnintable hive input jdbc joinget joingetornull loop merge "
 		.. "mergetreeindex mergetreeprojection odbc oss prometheusquery prometheusqueryrange redis remotesecure s3 sqlite timeseriesdata "
-		.. "timeseriesmetrics timeseriestags url urlcluster ytsaurus"
+		.. "timeseriesmetrics timeseriestags url urlcluster viewifpermitted ytsaurus"
 )
-local READER_FAMILIES = {"azureblobstorage", "deltalake", "hdfs", "hudi", "iceberg", "mongodb", "mysql", "paimon", "postgresql"}
+local READER_FAMILIES = {"azureblobstorage", "deltalake", "dict", "hdfs", "hudi", "iceberg", "mongodb", "mysql", "paimon", "postgresql"}
 
 -- What may stand with arguments behind FROM, besides the two that read the source.
 local TABLE_FUNCTIONS = set("remote s3cluster format generate_series generateseries null numbers numbers_mt values view zeros zeros_mt")
@@ -150,7 +150,7 @@ local function check_statement(tokens)
 			refuse("multi-statement queries are not accepted; send a single statement")
 		elseif (token.upper == "INSERT" and following == "INTO") or (token.upper == "INTO" and following == "OUTFILE") then
 			refuse(`only read-only queries are accepted, without {token.upper} {following}`)
-		elseif token.upper == "SETTINGS" and tokens[at + 1] and tokens[at + 1].kind == "word" and behind == "=" then
+		elseif token.upper == "SETTINGS" and tokens[at + 1] and tokens[at + 1].kind ~= "sign" and behind == "=" then
 			refuse("the query has SETTINGS, which are not accepted")
 		elseif token.upper == "FORMAT" and token.depth == 0 and at == #tokens - 1 and tokens[at + 1].kind == "word" then
 			refuse("the query has a FORMAT, and the rows are always read as JSON; remove it")
@@ -187,9 +187,16 @@ local function check_source(tokens, at, source)
 	end
 end
 
+-- Words that begin a part of a query. Tables stand in what FROM and JOIN begin, also behind a comma.
+local CLAUSES = set("EXCEPT FROM GROUP HAVING INTERSECT JOIN LIMIT OFFSET ON ORDER PREWHERE QUALIFY SELECT SETTINGS UNION USING WHERE WINDOW WITH")
+local TABLE_CLAUSES = {FROM = true, JOIN = true, ON = true, USING = true}
+
 -- Whether a table stands here: behind FROM and JOIN of a query, and at the beginning of DESCRIBE.
-local function is_table_place(tokens, at, is_query)
+local function is_table_place(tokens, at, is_query, clause)
 	local before = tokens[at - 1]
+	if before and before.text == "," and is_query and TABLE_CLAUSES[clause] then
+		return true
+	end
 	local ahead = if tokens[at - 2] then tokens[at - 2].upper else ""
 	if not before or before.kind ~= "word" then
 		return false
@@ -215,11 +222,14 @@ end
 -- Every function that could read something else than the source is refused, in every part of the query.
 local function check_reads(tokens, source)
 	-- Which of the brackets around a token hold a query.
-	local is_query = {[0] = true}
+	local is_query, clauses = {[0] = true}, {}
 	for at, token in tokens do
 		local following = if tokens[at + 1] then tokens[at + 1].upper else ""
 		if CLOSING[token.text] and token.kind == "sign" then
 			is_query[token.depth + 1] = following == "SELECT" or following == "WITH"
+			clauses[token.depth + 1] = nil
+		elseif token.kind == "word" and CLAUSES[token.upper] then
+			clauses[token.depth] = token.upper
 		end
 		local name = string.lower(if token.kind == "name" then string.sub(token.text, 2, -2) else token.text)
 		if token.kind == "name" and (following == "(" or string.find(name, "\\", 1, true)) then
@@ -229,7 +239,7 @@ local function check_reads(tokens, source)
 		elseif token.kind == "word" and following == "(" then
 			if name == "remote" or name == "s3cluster" then
 				check_source(tokens, at, source)
-			elseif is_reader(name) or (is_table_place(tokens, at, is_query[token.depth]) and not TABLE_FUNCTIONS[name]) then
+			elseif is_reader(name) or (is_table_place(tokens, at, is_query[token.depth], clauses[token.depth]) and not TABLE_FUNCTIONS[name]) then
 				refuse(`the function {excerpt(token.text)} is not accepted, since it can read something else than the source; use remote(TABLE_logs) or s3Cluster(primary, TABLE_s3)`)
 			end
 		end

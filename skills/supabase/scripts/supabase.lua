@@ -27,7 +27,8 @@ end
 local function allowed_names(setting)
 	local is_read, list = pcall(ctx.config, setting)
 	if not is_read then
-		if list.kind == "unavailable" then
+		-- A list that is set and withheld from a skill that nobody trusts is a list.
+		if list.kind == "unavailable" and string.find(list.message, "is not set", 1, true) then
 			return nil
 		end
 		error(list, 0)
@@ -93,21 +94,20 @@ local function parse_filter(filter)
 	return parsed
 end
 
--- Whether a filter says by itself which rows are meant. One that says only what rows are not, or a pattern that fits every text, does not.
+local COMPARISONS = {eq = true, gt = true, gte = true, ["in"] = true, lt = true, lte = true}
+
+-- Whether a filter says by itself which rows are meant: by a value or a range, or by at least two letters or digits of a text. One that
+-- says only what rows are not does not, nor does an expression or a search, which can be written so that they fit every row.
 local function names_rows(filter)
 	local operator, value = filter.operator, filter.value
-	if filter.is_negated or operator == "neq" or operator == "isdistinct" then
+	if filter.is_negated or string.find(filter.condition, "^%l+%(") then
 		return false
 	elseif operator == "like" or operator == "ilike" then
-		return string.find(value, '[^*%%{},"%s]') ~= nil
-	elseif operator == "match" or operator == "imatch" then
-		return string.find(value, '[^.*+?^$|(){},"%s]') ~= nil
-	elseif operator == "cs" then
-		return string.find(value, "[^{}%[%]%s]") ~= nil
+		return string.find(value, "%w%w") ~= nil
 	elseif operator == "is" then
 		return string.lower(value) ~= "not_null"
 	end
-	return true
+	return COMPARISONS[operator] == true
 end
 
 -- The parameters of the filters: for each column the list of its conditions.

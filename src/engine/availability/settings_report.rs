@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::report::{Requirement, RequirementKind, RequirementState};
 use crate::engine::EngineInner;
 use crate::engine::skill_set::SkillSet;
-use crate::registry::Skill;
+use crate::registry::{Scope, Skill};
 use metier_core::policy::{ConfigField, ConfigRequirement};
 use metier_skill::Severity;
 
@@ -25,7 +25,7 @@ pub struct SettingsReport {
     pub configured: Vec<String>,
     /// The others.
     pub missing: Vec<UnconfiguredSkill>,
-    /// The categories of which no skill is configured.
+    /// The categories of which no skill is configured, those of builtin skills alone left out.
     pub problems: Vec<CategoryProblem>,
 }
 
@@ -58,7 +58,9 @@ impl EngineInner {
     pub(in crate::engine) fn settings_report(&self, set: &SkillSet) -> SettingsReport {
         let mut report = SettingsReport::default();
         let mut categories: BTreeMap<String, bool> = BTreeMap::new();
-        for skill in set.registry.visible() {
+        let is_builtin = |skill: &&Skill| skill.scope() == Scope::Builtin;
+        let (builtin, others): (Vec<&Skill>, Vec<&Skill>) = set.registry.visible().partition(is_builtin);
+        for skill in others.into_iter().chain(builtin) {
             let fields = skill.contract().map_or(&[][..], |contract| &contract.config);
             if fields.is_empty() {
                 continue;
@@ -66,7 +68,10 @@ impl EngineInner {
             let requirements = self.setting_requirements(set, skill).unwrap_or_default();
             let missing = missing_fields(fields, &requirements);
             let category = category(skill);
-            *categories.entry(category.clone()).or_default() |= missing.is_empty();
+            // Nobody has to set up what ships with metier.
+            if !is_builtin(&skill) || missing.is_empty() {
+                *categories.entry(category.clone()).or_default() |= missing.is_empty();
+            }
             if missing.is_empty() {
                 report.configured.push(skill.qualified_name());
             } else {

@@ -112,7 +112,7 @@ pub use http::WebClient;
 #[cfg(unix)]
 pub use http::non_public_kind;
 pub use http::{OpenedConnection, RootCertificates, RunAuthority, SecretHostOptions, SecureHost, download};
-pub use memory::{HostMemory, check_memory_reserve};
+pub use memory::{HostMemory, HostMemoryReservation, check_memory_reserve};
 #[cfg(unix)]
 pub use metier_sandbox::{FileId, begins_with};
 pub use read_record::ReadRecord;

@@ -153,6 +153,9 @@ fn compare_entrypoints(old: &Contract, new: &Contract, list: &mut FindingList) {
             );
         }
     }
+    if let (Some(one), Some(other)) = (old.main_entrypoint(), new.main_entrypoint()) {
+        compare_languages("/entrypoint", (one, other), new, list);
+    }
     list.add_if_changed("/runtime", (&old.runtime, &new.runtime), Change::Patch, "the runtime is different");
     for NamedPair { name, old: one, new: other } in
         named_pairs(&old.entrypoints, &new.entrypoints, |(name, _)| name)
@@ -169,9 +172,26 @@ fn compare_entrypoints(old: &Contract, new: &Contract, list: &mut FindingList) {
             (Some((_, one)), Some((_, other))) => {
                 let message = format!("the script `{name}` is another file or function");
                 list.add_if_changed(&at, (&one.target(), &other.target()), Change::Patch, &message);
+                compare_languages(&at, (one, other), new, list);
             }
             _ => {}
         }
+    }
+}
+
+/// A script in another language may request all that is granted, unless the contract lists what it requests.
+fn compare_languages(
+    at: &str,
+    (old, new): (&Entrypoint, &Entrypoint),
+    of: &Contract,
+    list: &mut FindingList,
+) {
+    let extension =
+        |script: &Entrypoint| script.path.rsplit_once('.').map(|(_, extension)| extension.to_owned());
+    let is_other = extension(old) != extension(new) || old.runtime != new.runtime;
+    if is_other && of.permissions.is_none() {
+        let message = "cannot tell what the script requests in another language: list `permissions`";
+        list.add(at, Change::Unknown, message);
     }
 }
 

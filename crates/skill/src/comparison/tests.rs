@@ -359,6 +359,69 @@ fn schemas_come_and_go() {
 }
 
 #[test]
+fn what_calls_and_scripts_may_reach_is_compared() {
+    for (old, new, expected) in [
+        (
+            "{config: {u: {default: 'https://a.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
+            "{config: {u: {default: 'https://b.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
+            &[
+                ("/config/u/default", Minor),
+                ("/permissions/net:a.test", Minor),
+                ("/permissions/net:b.test", Major),
+            ][..],
+        ),
+        (
+            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {path: /x}}]}",
+            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {base_url: $secrets.u}}]}",
+            &[
+                ("/tools/t/http", Patch),
+                ("/permissions/net", Major),
+                ("/tools/t/http/base_url", Unknown),
+                ("/tools/t/http/secrets/u", Minor),
+            ],
+        ),
+        (
+            "{config: {o: {}}, tools: [{name: t, http: {base_url: 'https://a.test/$config.o'}}]}",
+            "{config: {o: {}}, tools: [{name: t, http: {base_url: 'https://b.test/$config.o'}}]}",
+            &[
+                ("/tools/t/http", Patch),
+                ("/permissions/net:a.test", Minor),
+                ("/permissions/net:b.test", Major),
+                ("/tools/t/http/base_url", Unknown),
+            ],
+        ),
+        (
+            "{config: {o: {}}, tools: [{name: t, http: {base_url: $config.o}}]}",
+            "{config: {o: {}}, tools: [{name: t, http: {base_url: 'https://${config.o}'}}]}",
+            &[("/tools/t/http", Patch), ("/tools/t/http/base_url", Unknown)],
+        ),
+        (
+            "{config: {k: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {path: /x}}]}",
+            "{config: {k: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {path: /x, method: DELETE, headers: {A: $secrets.k}}}]}",
+            &[("/tools/t/http", Patch), ("/tools/t/http/method", Minor), ("/tools/t/http/secrets/k", Minor)],
+        ),
+        (
+            "entrypoint: scripts/a.lua",
+            "entrypoint: scripts/a.sh",
+            &[("/entrypoint", Patch), ("/entrypoint", Unknown)],
+        ),
+        (
+            "{entrypoint: scripts/a.lua, permissions: [read]}",
+            "{entrypoint: scripts/a.sh, permissions: [read]}",
+            &[("/entrypoint", Patch)],
+        ),
+        (
+            "tools: [{name: t, entrypoint: a.lua}, {name: i, internal: true, requires_confirmation: true, entrypoint: b.lua}]",
+            "tools: [{name: t, entrypoint: a.lua}, {name: i, internal: true, entrypoint: b.lua}]",
+            &[("/tools/i", Patch), ("/tools/i/requires_confirmation", Minor)],
+        ),
+        ("config: {a: {default: 1}}", "config: {a: {default: 2}}", &[("/config/a/default", Minor)]),
+    ] {
+        check(old, new, expected);
+    }
+}
+
+#[test]
 fn what_a_skill_asks_for_is_compared() {
     for (old, new, expected) in [
         ("permissions: []", "permissions: [write]", &[("/permissions/write", Major)][..]),
@@ -387,21 +450,6 @@ fn what_a_skill_asks_for_is_compared() {
             &[("/config/b", Minor)],
         ),
         ("config: {a: text}", "config: {}", &[("/config/a", Minor)]),
-        (
-            "{config: {u: {default: 'https://a.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
-            "{config: {u: {default: 'https://b.test'}}, tools: [{name: t, http: {base_url: $config.u}}]}",
-            &[
-                ("/config/u/default", Minor),
-                ("/permissions/net:a.test", Minor),
-                ("/permissions/net:b.test", Major),
-            ],
-        ),
-        (
-            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {path: /x}}]}",
-            "{config: {u: {secret: true}}, base_url: 'https://a.test', tools: [{name: t, http: {base_url: $secrets.u}}]}",
-            &[("/tools/t/http", Patch), ("/permissions/net", Major), ("/permissions/net:a.test", Minor)],
-        ),
-        ("config: {a: {default: 1}}", "config: {a: {default: 2}}", &[("/config/a/default", Minor)]),
         (
             "config: {}",
             "config: {a: {secret: true}}",

@@ -51,11 +51,10 @@ pub use self::sections::entrypoints::{Entrypoint, SourceLocation};
 pub use self::sections::examples::Example;
 pub use self::sections::forms::InputForm;
 pub use self::sections::http::base_url::{BaseUrl, ResolvedBaseUrl};
-pub use self::sections::http::call::{
-    CONFIG, CallBody, CallQuery, HttpCall, RESPONSE, ResponseFormat, SECRETS, named_value,
-};
+pub use self::sections::http::call::{CallBody, CallQuery, HttpCall, ResponseFormat};
 pub use self::sections::http::paging::{ItemCount, NextPage, PagePlace, Paging};
 pub(crate) use self::sections::http::reader::read_alone as read_http_call;
+pub use self::sections::http::references::{CONFIG, RESPONSE, SECRETS, named_value};
 pub use self::sections::http::result::ResultTemplate;
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;

@@ -15,7 +15,15 @@ const MAX_NAME: usize = 200;
 /// The most characters of a description.
 const MAX_TEXT: usize = 200;
 /// Headers that are none of the parameters of an operation, whatever is written (OpenAPI 3, Parameter Object, `name`).
-const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
+const IGNORED_HEADERS: [&str; 6] = [
+    "accept",
+    "content-type",
+    "authorization",
+    // What makes another call of this one.
+    "cookie",
+    "x-http-method",
+    "x-http-method-override",
+];
 
 /// Where a parameter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

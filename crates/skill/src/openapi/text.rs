@@ -15,7 +15,9 @@ pub(super) fn plain_text(source: &str, max_chars: usize) -> String {
     let untagged = without_tags(&unlinked);
     let visible = mark_escapes(&untagged).filter(|(c, is_unseen)| !is_unseen || c.is_whitespace());
     let visible: String = visible.map(|(c, _)| if c.is_control() { ' ' } else { c }).collect();
-    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Some clients run what stands in a SKILL.md between such signs.
+    let inert = visible.replace("!`", "! `");
+    let line = inert.split_whitespace().collect::<Vec<_>>().join(" ");
     cut(&line, max_chars)
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use metier_core::policy::Permission;
-use metier_core::template::{Reference, Resolver, Template};
+use metier_core::template::{Reference, Resolver, Template, TemplatePiece};
 use serde_json::Value as Json;
 
-use super::call::{SECRETS, named_value};
+use super::references::{SECRETS, named_value};
 
 /// The most bytes of a base URL.
 const MAX_BYTES: u64 = 8 << 10;
@@ -31,6 +31,23 @@ impl BaseUrl {
             Template::Literal(url) => Some(url),
             _ => None,
         }
+    }
+
+    /// The permission to reach its host, if no setting decides which one that is.
+    pub fn written_host(&self) -> Option<Permission> {
+        let written = match &self.0 {
+            Template::Literal(url) => url,
+            Template::Pieces(pieces) => match pieces.first()? {
+                TemplatePiece::Text(text)
+                    if text.split_once("://").is_some_and(|(_, rest)| rest.contains('/')) =>
+                {
+                    text
+                }
+                _ => return None,
+            },
+            Template::Reference(_) => return None,
+        };
+        host_permission(written)
     }
 
     /// The references to settings and secrets in it.
@@ -134,6 +151,21 @@ mod tests {
         ] {
             let expected = ResolvedBaseUrl { url: url.into(), query: query.map(str::to_owned) };
             assert_eq!(resolved(template), Ok(expected), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_written_up_to_the_first_slash() {
+        for (template, host) in [
+            ("https://a.test/v1", Some("net:a.test")),
+            ("https://a.test/orgs/${config.org}", Some("net:a.test")),
+            ("https://a.test:8443/${config.org}", Some("net:a.test:8443")),
+            ("https://a.test${config.rest}", None),
+            ("https://a.${config.site}/x", None),
+            ("$config.url", None),
+        ] {
+            let written = BaseUrl(template.parse().unwrap()).written_host();
+            assert_eq!(written.map(|it| it.to_string()).as_deref(), host, "{template}");
         }
     }
 

@@ -7,10 +7,11 @@ use serde::ser::Serializer;
 use serde_json::Value as Json;
 
 use metier_core::policy::{ConfigField, Permission};
-use metier_core::template::{PathSegment, Reference, ReferenceRoot, Template, TemplatePiece, ValueTemplate};
+use metier_core::template::{Reference, Template, TemplatePiece, ValueTemplate};
 
-use super::base_url::{BaseUrl, host_permission};
+use super::base_url::BaseUrl;
 use super::paging::Paging;
+use super::references::{CONFIG, SECRETS, named_value};
 use super::result::ResultTemplate;
 
 /// A declared HTTP call. What it sends goes to URLs below its base URL and nowhere else.
@@ -102,13 +103,6 @@ pub enum ResponseFormat {
     Text,
 }
 
-/// The name by which references mean the settings of the skill.
-pub const CONFIG: &str = "config";
-/// The name by which they mean its secrets.
-pub const SECRETS: &str = "secrets";
-/// The name by which they mean the response.
-pub const RESPONSE: &str = "response";
-
 impl HttpCall {
     fn sends(&self, field: &ConfigField) -> bool {
         let root = if field.secret { SECRETS } else { CONFIG };
@@ -121,11 +115,14 @@ impl HttpCall {
 impl HttpCall {
     /// The permission to reach its host, where no setting decides which one that is.
     pub fn literal_host_permission(&self) -> Option<Permission> {
-        host_permission(self.base_url.literal()?)
+        self.base_url.written_host()
     }
 
     /// The same with the defaults of the settings in its address; all hosts for one in a secret.
     pub fn default_host_permission(&self, config: &[ConfigField]) -> Option<Permission> {
+        if let Some(host) = self.base_url.written_host() {
+            return Some(host);
+        }
         if self.base_url.has_secret() {
             return Some(Permission::NET);
         }
@@ -165,14 +162,6 @@ impl HttpCall {
         let in_paging = self.paging.iter().flat_map(Paging::sent_references);
         let others = in_path.chain(in_query).chain(templates.flat_map(Template::references)).chain(in_body);
         self.base_url.references().chain(others).chain(in_paging).collect()
-    }
-}
-
-/// The variable and the first name after it: `("config", "region")` of `$config.region`.
-pub fn named_value(reference: &Reference) -> Option<(&str, &str)> {
-    match (&reference.root, reference.path.first()?) {
-        (ReferenceRoot::Variable(root), PathSegment::Field(key)) => Some((root, key)),
-        _ => None,
     }
 }
 

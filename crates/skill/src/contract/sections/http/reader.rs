@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 
 use super::base_url::{BaseUrl, ResolvedBaseUrl};
-use super::call::{CONFIG, CallBody, CallQuery, HttpCall, RESPONSE, ResponseFormat, SECRETS, named_value};
+use super::call::{CallBody, CallQuery, HttpCall, ResponseFormat};
 use super::paging::{ItemCount, NextPage, PagePlace, Paging};
+use super::references::{CONFIG, RESPONSE, SECRETS, named_value};
 use super::result::ResultTemplate;
 use crate::contract::fields;
 use crate::contract::schema::Schema;
