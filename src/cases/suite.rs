@@ -159,7 +159,7 @@ impl Suite {
         }
         let leads_out =
             |permission: &&Permission| CALLER_GRANTED_PERMISSIONS.contains(&permission.to_string().as_str());
-        if uses_only_given_web(skill, case) {
+        if uses_only_recorded_web(skill, case) {
             return None;
         }
         let missing =
@@ -295,7 +295,7 @@ fn invocation(skill: &Skill, case: &Case) -> Invocation {
 }
 
 /// Whether the case calls a tool that runs in this process, so that its requests are answered by what the case gives.
-fn uses_only_given_web(skill: &Skill, case: &Case) -> bool {
+fn uses_only_recorded_web(skill: &Skill, case: &Case) -> bool {
     let runs_in_process = |script: &Entrypoint| {
         let runtime = script.runtime.as_deref().and_then(|name| Runtimes::built_in().find(name).ok());
         let by_name = || Runtimes::built_in().for_script(&script.path, None, false);

@@ -1,34 +1,42 @@
 //! The hosts of declared HTTP calls whose address is a setting: the host that a skill requests follows the setting, and the grant stays the
 //! person's.
 
-use std::time::{Duration, Instant};
-
-use super::EngineInner;
-use crate::engine::skill_set::SkillSet;
+use super::{EngineInner, Invocation};
+use crate::engine::availability::settings_context;
 use crate::registry::Skill;
 use metier_core::error::Result;
-use metier_core::host::{Extensions, Providers, SkillContext};
+use metier_core::host::{Providers, SkillContext};
 use metier_core::policy::{
     CancelToken, ConfigField, PathProtection, Permission, Permissions, RequestedPermissions,
 };
 use metier_core::template::Reference;
 use metier_skill::contract::{BaseUrl, CONFIG, Contract, ProvidedTool, named_value};
 
-/// The time in which providers say what settings there are.
-const SETTINGS_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The hosts that calls of this tool reach, or of all tools of the skill, as far as settings decide about them; those of a run.
+/// The hosts that calls of this tool reach in a run, or of all tools of the skill, as far as settings decide about them. Of variables, those
+/// count that the run may read, or about which somebody can be asked.
 pub(super) fn base_url_hosts_of_run(
     (skill, tool): (&Skill, Option<&ProvidedTool>),
-    (providers, extensions): (&Providers, &Extensions),
+    (invocation, providers): (&Invocation, &Providers),
     token: &CancelToken,
 ) -> Result<Vec<Permission>> {
     let addresses = settable_addresses(skill, tool);
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    let ctx = settings_reader(skill, providers.clone(), extensions.clone(), token.clone(), true);
-    hosts(skill, &addresses, &ctx)
+    let is_granted = |variable: &Permission| {
+        let access = variable.as_access();
+        let mut grants = invocation.grants.iter();
+        grants.any(|(granted, _)| granted.covers(&access, &PathProtection::default()))
+            || invocation.caller.as_ref().is_some_and(|caller| caller.permissions().allows(&access))
+            || providers.approver.is_some()
+    };
+    let fields = skill.contract().map_or(&[][..], |contract| &contract.config);
+    let plain = fields.iter().filter(|field| !field.secret).flat_map(ConfigField::requested_permissions);
+    let variables: Vec<Permission> = plain.filter(|it| it.has_name("env") && is_granted(it)).collect();
+    let requested = RequestedPermissions::Listed(variables.clone());
+    let permissions = Permissions::new(requested, variables, PathProtection::default());
+    let ctx = settings_context(skill, providers.clone(), invocation.extensions.clone(), token.clone());
+    hosts(skill, &addresses, &ctx.permissions(permissions).build())
 }
 
 impl EngineInner {
@@ -39,13 +47,8 @@ impl EngineInner {
         if addresses.is_empty() {
             return Vec::new();
         }
-        let cancel = CancelToken::new();
-        let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
-        let mut extensions = Extensions::default();
-        let set: &SkillSet = &self.skills.set();
-        self.withhold_values_of_untrusted(set, skill, &mut extensions, &cancel);
-        let ctx = settings_reader(skill, self.providers.clone(), extensions, cancel, false);
-        hosts(skill, &addresses, &ctx).unwrap_or_default()
+        let found = self.with_settings(&self.skills.set(), skill, |ctx| hosts(skill, &addresses, ctx));
+        found.unwrap_or_default()
     }
 }
 
@@ -55,32 +58,6 @@ fn settable_addresses<'s>(skill: &'s Skill, tool: Option<&'s ProvidedTool>) -> V
     let calls = all.filter(|known| tool.is_none_or(|tool| tool.name == known.name));
     let addresses = calls.filter_map(|tool| Some(&tool.http()?.base_url));
     addresses.filter(|address| address.written_host().is_none()).collect()
-}
-
-/// A context that reads the settings of the skill, in a run with the variables that it declares for them, and no secret.
-fn settings_reader(
-    skill: &Skill,
-    providers: Providers,
-    extensions: Extensions,
-    cancel: CancelToken,
-    is_run: bool,
-) -> SkillContext {
-    let fields = skill.contract().map(|contract| contract.config.clone());
-    let plain = fields.iter().flat_map(|fields| fields.iter()).filter(|field| !field.secret);
-    let variables: Vec<Permission> = plain.flat_map(ConfigField::requested_permissions).collect();
-    let permissions = Permissions::new(
-        RequestedPermissions::Listed(variables.clone()),
-        variables.into_iter().filter(|permission| is_run && permission.has_name("env")),
-        PathProtection::default(),
-    );
-    SkillContext::builder(skill.name())
-        .qualified_name(skill.qualified_name())
-        .providers(providers)
-        .extensions(extensions)
-        .config_fields(fields)
-        .permissions(permissions)
-        .cancel(cancel)
-        .build()
 }
 
 /// The permissions to reach these addresses: all hosts for one that is known only to who reads a secret.

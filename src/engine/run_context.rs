@@ -36,8 +36,7 @@ impl EngineInner {
         })?;
         let providers = self.run_providers(invocation);
         let tool = selected.tool.as_deref().filter(|tool| tool.http().is_some());
-        let values = (&providers, &invocation.extensions);
-        let hosts = base_url_hosts_of_run((skill, tool), values, &token)?;
+        let hosts = base_url_hosts_of_run((skill, tool), (invocation, &providers), &token)?;
         let declared = with_permissions(declared_permissions(skill, selected.runtime), hosts.iter().cloned());
         let listed = declared.listed().len();
         let asked = with_permissions(declared, executor.requested_permissions());

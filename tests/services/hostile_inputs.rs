@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::error::Result;
 use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
+use metier_core::percent_encoding::decode_lenient;
 use serde_json::{Value, json};
 
 use crate::server::split_url;
@@ -217,14 +218,5 @@ fn is_known_parameter(name: &str, ordinary: &Ordinary) -> bool {
 }
 
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let digits =
-            tail.get(..2).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        let byte = digits.filter(|_| *first == b'%');
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&decode_lenient(text.as_bytes())).into_owned()
 }

@@ -7,6 +7,9 @@ mod cases;
 mod hostile_inputs;
 mod misbehaviour;
 mod server;
+#[path = "../http/server.rs"]
+#[allow(dead_code, reason = "what the tests of the web need besides")]
+mod web_server;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,16 +1,16 @@
 //! A server on a loopback port in the place of all services, and the client whose requests reach it.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext, WebClient};
 use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier_core::policy::PathProtection;
 use serde_json::{Map, Value, json};
+
+use crate::web_server;
 
 /// The header in which a request says for which origin it is.
 const ORIGIN: &str = "x-origin-of-tests";
@@ -44,7 +44,8 @@ impl HttpClient for Redirected {
         request.base_url = request.base_url.as_deref().map(here);
         request.url = here(&request.url);
         request.headers.push((ORIGIN.into(), origin.clone()));
-        let grant: Permission = format!("net:{}", self.address).parse().unwrap();
+        // The host with every port, so that nothing but the base URL keeps a redirect from another server here.
+        let grant: Permission = "net:127.0.0.1".parse().unwrap();
         let permissions = Permissions::new(RequestedPermissions::All, [grant], PathProtection::default());
         let limits = ctx.limits().clone();
         let own = SkillContext::builder("service")
@@ -65,39 +66,28 @@ pub fn split_url(url: &str) -> (&str, &str) {
 }
 
 /// A request as it came in: `{method, url, headers, json}`, or `body` in place of `json`.
-pub type Received = Arc<Mutex<Vec<Value>>>;
+type Received = Arc<Mutex<Vec<Value>>>;
 
 /// Hands each request to a function, with the connection, until it is dropped.
 pub struct Server {
     pub address: SocketAddr,
-    pub received: Received,
-    is_over: Arc<AtomicBool>,
+    received: Received,
+    _connections: web_server::Server,
 }
 
 impl Server {
     pub fn new(act: impl Fn(&Value, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        let (received, is_over) = (Received::default(), Arc::<AtomicBool>::default());
-        let (seen, over, act) = (received.clone(), is_over.clone(), Arc::new(act));
-        std::thread::spawn(move || {
-            while let Ok((mut stream, _)) = listener.accept() {
-                if over.load(Ordering::SeqCst) {
-                    break;
-                }
-                let (seen, act) = (seen.clone(), act.clone());
-                std::thread::spawn(move || {
-                    stream.set_nodelay(true).unwrap();
-                    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-                    stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
-                    if let Some(request) = read_request(&mut stream) {
-                        seen.lock().unwrap().push(request.clone());
-                        act(&request, &mut stream);
-                    }
-                });
+        let received = Received::default();
+        let seen = received.clone();
+        let connections = web_server::Server::with_connections(move |stream, _| {
+            stream.set_nodelay(true).unwrap();
+            if let Some(request) = web_server::read_request(stream).as_deref().and_then(parse_request) {
+                seen.lock().unwrap().push(request.clone());
+                act(&request, stream);
             }
         });
-        Self { address, received, is_over }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, connections.port()));
+        Self { address, received, _connections: connections }
     }
 
     /// Answers as a case gives it: by method and URL or URL, several answers of one request in order.
@@ -133,14 +123,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the one who waits for the next connection.
-        drop(TcpStream::connect(self.address));
-    }
-}
-
 /// Writes a whole answer and ends the connection.
 pub fn write(stream: &mut TcpStream, status: u64, headers: &Map<String, Value>, body: &str) {
     let line = |(name, value): (&String, &Value)| [name, ": ", value.as_str().unwrap(), "\r\n"].concat();
@@ -152,12 +134,8 @@ pub fn write(stream: &mut TcpStream, status: u64, headers: &Map<String, Value>, 
     drop(stream.write_all(answer.as_bytes()));
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Value> {
-    let (mut bytes, mut byte) = (Vec::new(), [0]);
-    while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
-        bytes.push(byte[0]);
-    }
-    let head = String::from_utf8(bytes).ok().filter(|head| !head.is_empty())?;
+fn parse_request(text: &str) -> Option<Value> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let mut words = lines.next()?.split(' ');
     let (method, path) = (words.next()?, words.next()?);
@@ -165,17 +143,14 @@ fn read_request(stream: &mut TcpStream) -> Option<Value> {
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
         headers.insert(name.to_ascii_lowercase(), value.into());
     }
-    let length = headers.get("content-length").and_then(|length| length.as_str()?.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).ok()?;
     let origin = headers.get(ORIGIN).and_then(Value::as_str).unwrap_or_default();
     // An address without a path has one on the wire.
     let path = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?')).unwrap_or(path);
     let mut request = json!({"method": method, "url": format!("{origin}{path}"), "headers": headers});
-    match serde_json::from_slice::<Value>(&body) {
+    match serde_json::from_str::<Value>(body) {
         _ if body.is_empty() => {}
         Ok(value) => request["json"] = value,
-        Err(_) => request["body"] = String::from_utf8_lossy(&body).into_owned().into(),
+        Err(_) => request["body"] = body.into(),
     }
     Some(request)
 }

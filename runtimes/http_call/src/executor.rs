@@ -4,15 +4,16 @@ use serde_json::{Map, Value, json};
 
 use super::paging::{PageReader, PageState};
 use super::request::{BuiltRequest, RequestValues, build_request};
-use super::response::{ResultBudget, Scope, check_status, json_memory, read_response};
+use super::response::{
+    ResultBudget, Scope, check_fields, check_status, check_success, json_memory, read_response,
+};
 use super::retry::{NextTry, Tries, wait};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{HostMemoryReservation, LogLevel, SandboxReport, SkillContext};
 use metier_core::template::{Reference, Template};
-use metier_skill::contract::ParsedContract;
 use metier_skill::contract::{
-    self, CONFIG, HttpCall, PagePlace, Paging, ResolvedBaseUrl, SECRETS, named_value,
+    self, CONFIG, HttpCall, PagePlace, Paging, ParsedContract, ResolvedBaseUrl, SECRETS, named_value,
 };
 use metier_skill::formats;
 
@@ -102,8 +103,7 @@ impl<'r> CallRun<'r> {
             SkillError::new(ErrorKind::Unavailable, format!("tool {tool}: {reason}"))
                 .with_help("set the address, such as https://api.example.com")
         })?;
-        let host = || host_of(&base.url).to_owned();
-        let service = call.service.clone().unwrap_or_else(host);
+        let service = call.service.clone().unwrap_or_else(|| base.authority().to_owned());
         Ok(Self { tool, call, ctx, input, settings, base, service })
     }
 
@@ -151,8 +151,10 @@ impl<'r> CallRun<'r> {
         check_status(self.call, &self.service, &response)?;
         let mut reservation = self.ctx.host_memory().empty_reservation();
         reservation.add(json_memory(response["body"].as_str().unwrap_or_default()))?;
-        let response = read_response(self.call, (&self.service, self.input), &response);
-        Ok((response.map_err(|error| self.with_tool_name(&error))?, reservation))
+        let response = read_response(self.call, &response).map_err(|error| self.with_tool_name(&error))?;
+        check_success(self.call, &self.service, &response)?;
+        check_fields(self.call, &response).map_err(|error| self.with_tool_name(&error))?;
+        Ok((response, reservation))
     }
 
     /// What a request has of secrets in another form is redacted like them: the credentials of Basic, and the parts of an address.
@@ -168,8 +170,7 @@ impl<'r> CallRun<'r> {
             self.ctx.learn_secret(&name, text);
         }
         let Some(name) = secret(&mut self.call.base_url.references()) else { return };
-        let rest = self.base.url.split_once("://").map_or("", |(_, rest)| rest);
-        let path = rest.split_once('/').map_or("", |(_, path)| path);
+        let path = self.base.path();
         let query = self.base.query.as_deref().unwrap_or_default();
         let values = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
         let parts = [path, query, &request.url].into_iter().chain(path.split('/')).chain(values);
@@ -178,11 +179,7 @@ impl<'r> CallRun<'r> {
         }
     }
 
-    /// The error with the name of the tool, unless it begins with that of the service.
     fn with_tool_name(&self, error: &SkillError) -> SkillError {
-        if error.message().starts_with('[') {
-            return error.clone();
-        }
         error.with_message(format!("tool {}: {error}", self.tool))
     }
 
@@ -228,11 +225,6 @@ impl HttpCallExecutor {
         }
         read_values(ctx, "config", &self.config)
     }
-}
-
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or(rest)
 }
 
 /// The settings or secrets of these names, as a script reads them.

@@ -50,14 +50,9 @@ fn named_reason(body: &Value) -> Option<String> {
     }
 }
 
-/// The response as references name it, with its body read; `tool` where it is none that the call expects.
-pub(super) fn read_response(
-    call: &HttpCall,
-    (service, input): (&str, &Value),
-    response: &Value,
-) -> Result<Value> {
+/// The response as references name it, with its body read; `tool` for a body that cannot be read.
+pub(super) fn read_response(call: &HttpCall, response: &Value) -> Result<Value> {
     let text = response["body"].as_str().unwrap_or_default();
-    let status = status_of(response);
     let parse = |text: &str| {
         strict_json::parse_repaired(text)
             .map_err(|error| response_error(format!("the body of the response is no JSON: {error}")))
@@ -69,9 +64,13 @@ pub(super) fn read_response(
         ResponseFormat::Json => parse(text)?,
         ResponseFormat::JsonLines => Value::Array(lines().collect::<Result<_>>()?),
     };
-    let response = json!({"status": status, "headers": response["headers"], "body": body});
-    let scope = Scope::new(input, &response);
-    let has_value = |field: &Reference| {
+    Ok(json!({"status": status_of(response), "headers": response["headers"], "body": body}))
+}
+
+/// `tool`, in the words of the service, where a response says that the call failed.
+pub(super) fn check_success(call: &HttpCall, service: &str, response: &Value) -> Result<()> {
+    let scope = Scope::new(&Value::Null, response);
+    let has_value = |field: &&Reference| {
         scope.lookup(field).is_some_and(|value| match value {
             Value::Null => false,
             Value::Array(items) => !items.is_empty(),
@@ -80,22 +79,26 @@ pub(super) fn read_response(
             Value::Bool(_) | Value::Number(_) => true,
         })
     };
-    let is_true = |field: &Reference| scope.lookup(field) == Some(&Value::Bool(true));
-    let refused =
-        call.absent.iter().find(|field| has_value(field)).map(|field| format!("the response has {field}"));
-    let refused = refused.or_else(|| {
-        let field = call.is_true.iter().find(|field| !is_true(field))?;
-        Some(format!("the response says that the call failed: {field} is not true"))
-    });
-    if let Some(sentence) = refused {
-        let reason = named_reason(&response["body"]).unwrap_or(sentence);
-        return Err(service_error(service, &reason, status));
-    }
+    let is_untrue = |field: &&Reference| scope.lookup(field) != Some(&Value::Bool(true));
+    let sentence = if let Some(field) = call.absent.iter().find(has_value) {
+        format!("the response has {field}")
+    } else if let Some(field) = call.is_true.iter().find(is_untrue) {
+        format!("the response says that the call failed: {field} is not true")
+    } else {
+        return Ok(());
+    };
+    let reason = named_reason(&response["body"]).unwrap_or(sentence);
+    Err(service_error(service, &reason, status_of(response)))
+}
+
+/// `tool` where a response has not what the call expects.
+pub(super) fn check_fields(call: &HttpCall, response: &Value) -> Result<()> {
+    let scope = Scope::new(&Value::Null, response);
     let missing = |field: &&Reference| scope.lookup(field).is_none_or(Value::is_null);
-    if let Some(missing) = call.required.iter().find(missing) {
-        return Err(response_error(format!("the response has no {missing}")));
+    match call.required.iter().find(missing) {
+        Some(field) => Err(response_error(format!("the response has no {field}"))),
+        None => Ok(()),
     }
-    Ok(response)
 }
 
 /// The bytes that each value counts besides its text.

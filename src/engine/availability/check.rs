@@ -18,7 +18,7 @@ use crate::registry::{Skill, parallel_map};
 use crate::runtimes::Runtime;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{RuntimeId, WithoutProjectPackages};
-use metier_core::host::{Extensions, Providers, SkillContext};
+use metier_core::host::{ContextBuilder, Extensions, Providers, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_skill::contract::Dependency;
 
@@ -266,7 +266,7 @@ impl EngineInner {
             return Ok((Vec::new(), None));
         }
         let (providers, extensions) = (self.run_providers(invocation), invocation.extensions.clone());
-        let ctx = settings_context(skill, providers, extensions, cancel.child());
+        let ctx = settings_context(skill, providers, extensions, cancel.child()).build();
         let mut check = AvailabilityCheck::new(self, set.clone(), self.conditions_of(invocation));
         check.path.push((skill.qualified_name(), skill.name().to_owned()));
         let contract = check.contract(skill, &ctx)?;
@@ -279,19 +279,24 @@ impl EngineInner {
         RunConditions::refusing(self.refused_projects(invocation, &self.folders.first().path))
     }
 
-    /// The context of no run, with the settings that a run of the skill would have.
-    fn context_without_run(&self, set: &SkillSet, skill: &Skill, cancel: &CancelToken) -> SkillContext {
+    /// Hands over the context of no run, with the settings that a run of the skill would have.
+    pub(in crate::engine) fn with_settings<T>(
+        &self,
+        set: &SkillSet,
+        skill: &Skill,
+        read: impl FnOnce(&SkillContext) -> T,
+    ) -> T {
+        let cancel = CancelToken::new();
+        let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
         let mut extensions = Extensions::default();
-        self.withhold_values_of_untrusted(set, skill, &mut extensions, cancel);
-        settings_context(skill, self.providers.clone(), extensions, cancel.clone())
+        self.withhold_values_of_untrusted(set, skill, &mut extensions, &cancel);
+        read(&settings_context(skill, self.providers.clone(), extensions, cancel).build())
     }
 
     /// What the settings of the skill are, outside of a run.
     pub(super) fn setting_requirements(&self, set: &SkillSet, skill: &Skill) -> Result<Vec<Requirement>> {
-        let cancel = CancelToken::new();
-        let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
-        let ctx = self.context_without_run(set, skill, &cancel);
-        infrastructure_and_config(skill, &ctx, &self.folders.first().path, None)
+        let project = &self.folders.first().path;
+        self.with_settings(set, skill, |ctx| infrastructure_and_config(skill, ctx, project, None))
     }
 }
 
@@ -427,10 +432,8 @@ impl<'e> AvailabilityCheck<'e> {
         if !requires_anything(skill) {
             return Ok(ContractCheck::default());
         }
-        let cancel = CancelToken::new();
-        let _armed = self.engine.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
-        let ctx = self.engine.context_without_run(&self.set, skill, &cancel);
-        self.contract(skill, &ctx)
+        let (engine, set) = (self.engine, self.set.clone());
+        engine.with_settings(&set, skill, |ctx| self.contract(skill, ctx))
     }
 
     /// What the contract and the metadata of the skill require, which is the last one on the path.
@@ -583,12 +586,12 @@ fn runtime_requirement(runtime: RuntimeId, available: Result<()>) -> Requirement
 }
 
 /// A context that has nothing but the values of settings.
-fn settings_context(
+pub(in crate::engine) fn settings_context(
     skill: &Skill,
     providers: Providers,
     extensions: Extensions,
     cancel: CancelToken,
-) -> SkillContext {
+) -> ContextBuilder {
     let fields = skill.contract().map(|contract| contract.config.clone());
     SkillContext::builder(skill.name())
         .qualified_name(skill.qualified_name())
@@ -596,5 +599,4 @@ fn settings_context(
         .extensions(extensions)
         .config_fields(fields)
         .cancel(cancel)
-        .build()
 }

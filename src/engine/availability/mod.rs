@@ -13,5 +13,6 @@ mod requirements;
 mod script;
 mod settings_report;
 
+pub(super) use check::settings_context;
 pub use report::{Availability, Requirement, RequirementKind, RequirementState, SkillContent};
 pub use settings_report::{CategoryProblem, SettingsReport, UnconfiguredSkill};

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_and_secrets_have_names_made_of_it() {
+    fn skills_and_secrets_are_named_after_it() {
         for (service, skill, prefix) in [
             ("GitHub", "github", "GITHUB"),
             ("Acme Shop", "acme-shop", "ACME_SHOP"),

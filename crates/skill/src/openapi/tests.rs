@@ -363,7 +363,7 @@ fn a_body_is_an_input_for_each_field_or_one_input() {
 }
 
 #[test]
-fn names_that_collide_or_mean_something_elsewhere_are_told_apart() {
+fn names_that_collide_or_mean_something_elsewhere_get_a_prefix() {
     let parameter =
         |name: &str, place: &str| json!({"name": name, "in": place, "schema": {"type": "string"}});
     let operation = json!({
@@ -487,7 +487,7 @@ fn methods_say_how_far_a_call_may_go() {
 }
 
 #[test]
-fn deprecated_operations_are_made_where_they_are_named() {
+fn deprecated_operations_become_tools_where_a_pattern_names_them() {
     let written = description(
         &json!({"/x": {"get": {"deprecated": true, "operationId": "old", "tags": ["t"]}}, "/y": {"get": {"tags": ["t"]}}}),
         &json!({}),

@@ -88,8 +88,12 @@ fn config(contract: &Contract, changes: &mut Vec<String>) -> Json {
         if let Some(variable) = &field.env {
             setting["env"] = json!(variable);
         }
-        if field.secret || field.default.is_some() || field.requirement == ConfigRequirement::OnUse {
-            changes.push(format!("that {} is a secret, needed on use, or has a default", field.key));
+        let is_plain = matches!(field.requirement, ConfigRequirement::Required | ConfigRequirement::Optional);
+        if field.secret || field.default.is_some() || !is_plain {
+            changes.push(format!(
+                "that {} is a secret, needed on use, one of several, or has a default",
+                field.key
+            ));
         }
         written.insert(field.key.clone(), setting);
     }

@@ -103,6 +103,17 @@ impl ResolvedBaseUrl {
         is_valid.then(|| Self { url: address.to_owned(), query: query.map(str::to_owned) })
     }
 
+    /// Its host, and the port if it is written.
+    pub fn authority(&self) -> &str {
+        url_authority(&self.url).unwrap_or(&self.url)
+    }
+
+    /// The path behind the host, without the slash at its beginning.
+    pub fn path(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split_once('/').map_or("", |(_, path)| path)
+    }
+
     /// The permission to reach its host.
     pub fn host_permission(&self) -> Option<Permission> {
         host_permission(&self.url)
@@ -142,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_is_made_of_settings() {
+    fn a_base_url_has_the_values_of_settings() {
         for (template, url, query) in [
             ("https://a.test/v1", "https://a.test/v1", None),
             ("$config.url", "https://ghe.example.com/api/v3", None),

@@ -21,15 +21,3 @@ pub enum ResultTemplate {
         value: Box<ResultTemplate>,
     },
 }
-
-impl ResultTemplate {
-    /// The references in it, in order.
-    pub fn references(&self) -> Vec<&Reference> {
-        match self {
-            Self::Value(value) => value.references(),
-            Self::List(items) => items.iter().flat_map(Self::references).collect(),
-            Self::Object(entries) => entries.iter().flat_map(|(_, value)| value.references()).collect(),
-            Self::ForEach { items, value, .. } => std::iter::once(items).chain(value.references()).collect(),
-        }
-    }
-}
