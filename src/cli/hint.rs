@@ -73,15 +73,16 @@ pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
     replaced.unwrap_or_else(|| format!("{help} ({option})"))
 }
 
-/// The help with options in place of `grant PERMISSION` at its end, and of the variables that it lists after that one.
+/// The help with options in place of `grant PERMISSION` at its end, and of the variables or hosts that it lists after that one.
 fn help_with_grants(help: &str, permission: &str, option: &str) -> Option<String> {
     let grant = format!("grant {permission}");
     let at = help.rfind(&grant)?;
     let rest = &help[at + grant.len()..];
     let names = rest.split([',', ' ']).filter(|word| !word.is_empty() && *word != "and");
     let options = names.map(|name| {
-        let is_variable = permission.starts_with("env:") && name.starts_with("env:");
-        let permission = name.parse::<Permission>().ok().filter(|_| is_variable)?;
+        let is_alike =
+            ["env:", "net:"].iter().any(|kind| permission.starts_with(kind) && name.starts_with(kind));
+        let permission = name.parse::<Permission>().ok().filter(|_| is_alike)?;
         self::option(&Hint::Grant(permission.to_string()))
     });
     let options = std::iter::once(Some(option.to_owned())).chain(options).collect::<Option<Vec<_>>>()?;
@@ -102,13 +103,29 @@ pub fn sentence_with_options(sentence: &str) -> String {
         // What stands in quotes is somebody else's text.
         let quotes = text.matches('"').count() + before.matches('"').count();
         let permission = name.parse::<Permission>().ok().filter(|_| begins_word && quotes.is_multiple_of(2));
+        rest = &named[name.len()..];
         match permission.and_then(|permission| option(&Hint::Grant(permission.to_string()))) {
             Some(option) => text.extend([before, "run with ", option.as_str()]),
-            None => text.extend([before, GRANT, name]),
+            None => {
+                text.extend([before, GRANT, name]);
+                continue;
+            }
         }
-        rest = &named[name.len()..];
+        // Further hosts of the same list.
+        while let Some((permission, after)) = next_host(rest) {
+            let Some(option) = option(&Hint::Grant(permission.to_string())) else { break };
+            text.extend([" ", option.as_str()]);
+            rest = after;
+        }
     }
     text + rest
+}
+
+/// The permission after a comma that opens a host, and what stands after it.
+fn next_host(text: &str) -> Option<(Permission, &str)> {
+    let text = text.strip_prefix(", ").filter(|text| text.starts_with("net:"))?;
+    let (name, rest) = text.split_at(text.find([' ', ',', ';']).unwrap_or(text.len()));
+    Some((name.parse().ok()?, rest))
 }
 
 /// The same for the help of an error, if it has one.

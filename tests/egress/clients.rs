@@ -80,9 +80,7 @@ urllib.request.urlopen('http://other.test/')",
     assert_eq!(error.hint(), Some(&Hint::Grant("net:other.test".into())), "{error:?}");
     let help = "the script tried other.test: it is not granted; if the script needs it, grant net:other.test";
     assert_eq!(error.help(), Some(help));
-    assert!(run.0.log.iter().any(
-        |line| line.message == "scripts/run.py tried other.test: it is not granted; grant net:other.test"
-    ));
+    assert!(!run.0.log.iter().any(|line| line.message.contains("other.test")), "said once");
 }
 
 #[test]

@@ -11,11 +11,16 @@ use crate::not_run::{find_program, not_run};
 type DenialCase = (&'static str, Fixture, &'static str);
 
 fn network() -> Vec<DenialCase> {
-    let net = "the sandbox allows no network; if the script needs it, grant net";
-    // Without namespaces no single host can be opened.
-    let host = match fixture::check_level(SandboxLevel::Namespaces) {
-        Ok(()) => "the sandbox allows no network; if the script needs example.com, grant net:example.com",
-        Err(_) => net,
+    let none = "the sandbox allows no network; if the script needs it, grant net";
+    // Without namespaces no single host can be opened, and nothing is observed.
+    let has_own = fixture::check_level(SandboxLevel::Namespaces).is_ok();
+    let (net, host) = if has_own {
+        (
+            "the script tried 127.0.0.1:9: it is not granted; if the script needs it, grant net:127.0.0.1:9",
+            "the script tried example.com: it is not granted; if the script needs it, grant net:example.com",
+        )
+    } else {
+        (none, none)
     };
     let bash = |text: &str| Fixture::bash(text);
     let urllib = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')";
@@ -25,21 +30,23 @@ fn network() -> Vec<DenialCase> {
     let get = "require('http').get('http://127.0.0.1:9/')";
     let fetch = "fetch('http://example.com/')";
     let listen = "require('net').createServer().listen(0)";
-    vec![
+    // A network of its own has room for servers.
+    let servers = [("python3", Fixture::python(server), none), ("node", Fixture::node(listen), none)];
+    let mut cases = vec![
         ("curl", bash("curl -sS http://127.0.0.1:9/"), net),
         ("curl", bash("curl -sS http://example.com/"), host),
         ("wget", bash("wget -O- http://example.com/"), host),
         ("git", bash("git ls-remote https://example.com/x.git"), host),
         ("bash", bash("exec 3<>/dev/tcp/127.0.0.1/9"), net),
         ("python3", Fixture::python(urllib), net),
-        ("python3", Fixture::python(named), net),
+        ("python3", Fixture::python(named), host),
         ("python3", Fixture::python(socket), net),
-        ("python3", Fixture::python(server), net),
         ("node", Fixture::node(get), net),
         ("node", Fixture::node(fetch), host),
-        ("node", Fixture::node(listen), net),
-        ("node", Fixture::node("require('os').networkInterfaces()"), net),
-    ]
+        ("node", Fixture::node("require('os').networkInterfaces()"), none),
+    ];
+    cases.extend(servers.into_iter().filter(|_| !has_own));
+    cases
 }
 
 /// What no grant but the one for everything opens, and what a program is that is not there.
@@ -265,5 +272,9 @@ fn a_skill_that_lists_its_permissions_gets_the_hint_to_list_the_missing_one() {
     fixture.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
     let ran = fixture.run();
     let help = ran.error().help().unwrap_or_default();
-    assert!(help.contains("list net under allowed-tools in SKILL.md and grant net"), "{help}");
+    let net = match fixture::check_level(SandboxLevel::Namespaces) {
+        Ok(()) => "net:127.0.0.1:9",
+        Err(_) => "net",
+    };
+    assert!(help.contains(&format!("list {net} under allowed-tools in SKILL.md and grant {net}")), "{help}");
 }

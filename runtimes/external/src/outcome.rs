@@ -10,7 +10,9 @@ use crate::denial_hints::RunPlace;
 use crate::error_line::{error_line, error_place};
 use crate::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::hints::hidden_file::hidden_file_hint;
-use crate::hints::network::{RunNetwork, lost_network_hint, mentions_no_network, no_network_hint};
+use crate::hints::network::{
+    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, tried_hosts,
+};
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
@@ -82,8 +84,11 @@ impl<'a> EndedScript<'a> {
 pub(super) fn evaluate_exit(
     ctx: &SkillContext,
     script: &EndedScript<'_>,
-    ended: ProcessExit,
+    mut ended: ProcessExit,
 ) -> Result<SkillOutput> {
+    let had_network =
+        ended.report.as_ref().is_some_and(|report| report.enforcement.has(Restrictions::OWN_NETWORK));
+    let lost = if had_network { None } else { ended.network.take() };
     let (name, cause) = (script.name, ctx.cancel().cause());
     let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
     let failure = cause
@@ -100,9 +105,9 @@ pub(super) fn evaluate_exit(
         ctx.report_sandbox(sandbox_report(sandboxed));
         warn_of_weaker_sandbox(ctx, name, sandboxed);
     }
-    warn_of_refusals(ctx, name, ended.network.as_ref());
-    let has_namespaces = |report: &SupervisorReport| report.enforcement.has(Restrictions::NAMESPACES);
-    if ended.network.is_some() && !ended.report.as_ref().is_some_and(has_namespaces) {
+    let help = failure.as_ref().and_then(SkillError::help).unwrap_or_default();
+    warn_of_refusals(ctx, name, ended.network.as_ref(), help);
+    if lost.is_some_and(|network| !network.hosts.is_empty()) {
         ctx.warn(format!("{name} ran without a network: to reach granted hosts only takes namespaces"));
     }
     let report = process_report(ended);
@@ -432,7 +437,8 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
         help.filter(|_| user_packages::has_module(module))
     };
     let (said, packages) = (searched_end(said), packages::skill_packages(ctx));
-    let has_no_network = ended.report.is_some() && ended.network.is_none() && no_network_hint(ctx).is_some();
+    let has_hosts = ended.network.as_ref().is_some_and(|network| !network.hosts.is_empty());
+    let has_no_network = ended.report.is_some() && !has_hosts && no_network_hint(ctx).is_some();
     let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help, |module| {
         neighbour_help(ctx, module)
     })
@@ -476,11 +482,7 @@ fn sandbox_hint(
     let project = ctx.project().ok()?.root();
     let network = run_network(ended)?;
     let place = RunPlace { project, home: script.home, network, script: text };
-    // A script that reached granted hosts failed for another reason.
-    let by_program = || {
-        let failure = (ended.status.code(), output);
-        silent_program_hint(ctx, project, failure, text, network).filter(|_| network.report.is_none())
-    };
+    let by_program = || silent_program_hint(ctx, project, (ended.status.code(), output), text, network);
     denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
         .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
         .or_else(by_program)
@@ -494,12 +496,17 @@ fn with_short_home(line: String, home: Option<&Path>) -> String {
     }
 }
 
-/// Warns of each connection that was refused in the network of a script that reaches granted hosts only.
-pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&NetworkReport>) {
+/// Warns of the connections that were refused in the network of a script: of all that a grant would open in one line.
+/// Not of what the help of the run says.
+pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&NetworkReport>, help: &str) {
     /// The maximum number of warnings.
     const MAX_WARNINGS: usize = 8;
     let Some(network) = network else { return };
-    for refused in network.refused.iter().take(MAX_WARNINGS) {
+    if let Some((tried, grants)) = tried_hosts(network).filter(|(_, grants)| !help.contains(grants)) {
+        ctx.warn(format!("{name} tried {tried}; {grants}"));
+    }
+    let ungrantable = || network.refused.iter().filter(|refused| !is_ungranted(refused));
+    for refused in ungrantable().take(MAX_WARNINGS) {
         let grant = refused.permission.as_ref().map(|permission| format!("; grant {permission}"));
         ctx.warn(format!("{name} tried {refused}: {}{}", refused.reason, grant.unwrap_or_default()));
     }
@@ -514,9 +521,9 @@ pub(super) fn warn_of_refusals(ctx: &SkillContext, name: &str, network: Option<&
             "{name} connected to {host} over TLS, where its secret stays a placeholder; with the base address http://{host} the host program puts it in and encrypts the connection, and with a TLS broker it opens this one"
         ));
     }
-    let others = network.refused.len().saturating_sub(MAX_WARNINGS);
+    let others = ungrantable().count().saturating_sub(MAX_WARNINGS);
     if others > 0 {
-        ctx.warn(format!("{name} tried {others} other hosts that are not granted, or not in this way"));
+        ctx.warn(format!("{name} tried {others} other hosts in a way that is not granted"));
     }
 }
 

@@ -31,7 +31,7 @@ use metier_sandbox::{
 /// `/dev/null`: reads are empty, and every write is accepted.
 const DEV_NULL: &str = "/dev/null";
 
-/// Also readable if the network is allowed: names have to be resolved.
+/// Also readable if the whole network is open: names have to be resolved. A network of granted hosts has files of its own.
 const NETWORK_CONFIG_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf"];
 
 /// Folders and files of a run, absolute.
@@ -63,9 +63,9 @@ pub(super) fn sandbox_policy(
     egress: Option<&EgressRules>,
     access: ProjectAccess,
 ) -> SandboxPolicy {
-    let policy = policy_without_files(ctx, egress.is_some());
+    let policy = launch_policy(ctx);
     SandboxPolicy {
-        files: file_rules(ctx, paths, policy.network != NetworkAccess::Blocked, access),
+        files: file_rules(ctx, paths, policy.network == NetworkAccess::Open, access),
         egress: egress.map(EgressRules::sockets).unwrap_or_default(),
         ..policy
     }
@@ -73,17 +73,10 @@ pub(super) fn sandbox_policy(
 
 /// The part of the policy that is known before any file is looked at, from which the sandbox can be prepared.
 pub(super) fn launch_policy(ctx: &SkillContext) -> SandboxPolicy {
-    policy_without_files(ctx, EgressRules::are_needed(ctx.permissions()))
-}
-
-fn policy_without_files(ctx: &SkillContext, has_hosts: bool) -> SandboxPolicy {
-    let network = match has_hosts {
-        true => NetworkAccess::Hosts,
-        false if ctx.permissions().allows(&Access::network()) => NetworkAccess::Open,
-        false => NetworkAccess::Blocked,
-    };
+    let is_open = ctx.permissions().allows(&Access::network());
     SandboxPolicy {
-        network,
+        // Without granted hosts there are none in it, and what is tried is observed.
+        network: if is_open { NetworkAccess::Open } else { NetworkAccess::Hosts },
         allow_flock: !ctx.permissions().writable_paths().is_empty()
             || !ctx.permissions().writable_home_paths().is_empty(),
         allow_local_sockets: true,

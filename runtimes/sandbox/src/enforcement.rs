@@ -46,6 +46,8 @@ bitflags::bitflags! {
         const SIGNALS = 1 << 8;
         /// The root of the script's files held nothing but what it could read or write.
         const MOUNT_ROOT = 1 << 9;
+        /// The script had a network of its own, in which only what the host program serves exists.
+        const OWN_NETWORK = 1 << 10;
     }
 }
 

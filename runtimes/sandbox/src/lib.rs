@@ -60,7 +60,9 @@ pub use self::machine::{Environment, Landlock, Machine, NamespaceSettings, Names
 #[cfg(unix)]
 pub use self::probe::probe;
 #[cfg(unix)]
-pub use self::report::{LaunchOutcome, ResourceUsage, SupervisorReport};
+pub use self::report::{
+    FailedConnection, LaunchOutcome, MAX_FAILED_CONNECTIONS, ResourceUsage, SupervisorReport,
+};
 #[cfg(unix)]
 pub use self::request::{
     EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PRIVATE_TMP,

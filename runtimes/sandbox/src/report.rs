@@ -1,5 +1,7 @@
 //! The report about a sandboxed process, which its supervisor sends to the host.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::Enforcement;
@@ -15,6 +17,20 @@ pub struct SupervisorReport {
     pub usage: ResourceUsage,
     /// Whether the tree was killed because all its processes together exceeded the memory limit.
     pub exceeded_tree_memory: bool,
+    /// Addresses that it connected to in vain, in a network of its own: at most [`MAX_FAILED_CONNECTIONS`].
+    pub failed_connections: Vec<FailedConnection>,
+}
+
+/// The most addresses that a report has of those that were not reached.
+pub const MAX_FAILED_CONNECTIONS: usize = 64;
+
+/// An address that a program did not reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedConnection {
+    /// What it tried to connect to.
+    pub address: SocketAddr,
+    /// How often.
+    pub count: u64,
 }
 
 /// How the script ended.

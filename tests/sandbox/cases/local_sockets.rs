@@ -24,6 +24,12 @@ pub const CASES: &[Case] = &[
     case("U7", "sockets of another run at the same time", other_run),
     case("U8", "more connections than anybody accepts, and a queue that is full", flood),
     case("U9", "connections without an end until the deadline", busy),
+    case("U10", "connections that wait in a network of its own, and signals meanwhile", waiting),
+    case(
+        "U11",
+        "a descriptor that becomes that of another socket while the supervisor connects it",
+        changing_socket,
+    ),
 ];
 
 /// Whether this level and kernel tell a script's own sockets from others.
@@ -381,5 +387,86 @@ for _ in range(8): threading.Thread(target=loop).start()
     assert_eq!(ran.error().kind(), Kind::Timeout, "{ran:?}");
     assert!(ran.0.duration < Duration::from_secs(10 * fixture::slowness()), "{:?}", ran.0.duration);
     survivors::assert_none(fixture.mark());
+    Ok(())
+}
+
+/// Who connects to a server that accepts nobody waits in the supervisor, which goes on with everything else.
+fn waiting() -> CaseResult {
+    if fixture::level() != SandboxLevel::Namespaces {
+        return Ok(());
+    }
+    let ran = python(
+        "
+server = socket.socket(); server.bind(('127.0.0.1', 0)); server.listen(0)
+address = server.getsockname()
+def connects():
+    for _ in range(100): held.append(socket.create_connection(address))
+held = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0: connects(); os._exit(0)
+    time.sleep(0.3); os.kill(child, signal.SIGTERM)
+    print('ended by', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done = []
+threads = [threading.Thread(target=lambda: done.append(socket.create_connection(address))) for _ in range(20)]
+for thread in threads: thread.start()
+# Others are served meanwhile.
+other = socket.socket(); other.bind(('127.0.0.1', 0)); other.listen()
+for _ in range(100): socket.create_connection(other.getsockname()).close(); other.accept()[0].close()
+server.listen(64); server.settimeout(0.1)
+while len(done) < 20:
+    try: server.accept()
+    except TimeoutError: pass
+print('all', len(done))
+late = socket.socket(); late.setblocking(False)
+print('later', late.connect_ex(other.getsockname()) in (0, errno.EINPROGRESS))
+plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); plain.connect(address)
+libc.connect(plain.fileno(), bytes(16), 16); attempt('ended', plain.getpeername)
+attempt('nobody', lambda: socket.create_connection(('127.0.0.1', 1)))
+attempt('outside', lambda: socket.create_connection(('8.8.8.8', 53)))
+",
+    )
+    .deadline(60_000)
+    .run();
+    let end = "ended: ENOTCONN\nnobody: ECONNREFUSED\noutside: ENETUNREACH\n";
+    ran.assert_stdout(&format!("{}all 20\nlater True\n{end}", "ended by -15\n".repeat(3)));
+    Ok(())
+}
+
+/// The number of a socket of the internet is given to a local one, again and again, while a path of the host's is connected to.
+fn changing_socket() -> CaseResult {
+    let fixture = python(
+        "
+path = sys.argv[1].encode()
+local = socket.AF_UNIX.to_bytes(2, sys.byteorder) + path + b'\\0'
+internet = socket.AF_INET.to_bytes(2, sys.byteorder) + bytes([0, 9, 127, 0, 0, 1]) + bytes(8)
+size = max(len(local), len(internet))
+memory = mmap.mmap(-1, 4096); place = (ctypes.c_char * 4096).from_buffer(memory)
+kinds = [socket.AF_INET, socket.AF_UNIX]
+sockets = [socket.socket(kind) for kind in kinds]
+number = os.dup(sockets[0].fileno())
+go_on = True
+def exchange():
+    while go_on:
+        for one, address in zip(sockets, (local, internet)):
+            os.dup2(one.fileno(), number); memory[:len(address)] = address
+memory[:len(internet)] = internet
+thread = threading.Thread(target=exchange); thread.start()
+until = time.monotonic() + 2
+results = set()
+while time.monotonic() < until:
+    results.add(0 if libc.connect(number, place, size) == 0 else ctypes.get_errno())
+go_on = False; thread.join()
+print('connected' if 0 in results else 'never')
+",
+    );
+    let path = fixture.name("outside/service");
+    let listener = UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    if !has_local_sockets() {
+        return Ok(());
+    }
+    fixture.args(&[&path]).deadline(60_000).run().assert_stdout("never\n");
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody came");
     Ok(())
 }

@@ -5,10 +5,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::time::Duration;
 
+use metier::policy::SandboxLevel;
+
 use super::case;
 use super::local_sockets::has_local_sockets;
 use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
+use crate::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case("E24", "sockets of every family", families),
@@ -21,19 +23,26 @@ pub const CASES: &[Case] = &[
 ];
 
 fn families() -> CaseResult {
-    // Streams of its own reach nothing else: `local_sockets`.
-    let open: &[&str] = if has_local_sockets() { &["unix: done", "unix seqpacket: done"] } else { &[] };
-    Fixture::attacker("sockets", &["families"])?.run().assert_refused_but(21, &["EPERM"], open);
+    // Streams of its own reach nothing else: `local_sockets`. With namespaces the network is its own as well.
+    let local: &[&str] = if has_local_sockets() { &["unix: done", "unix seqpacket: done"] } else { &[] };
+    let has_network = fixture::level() == SandboxLevel::Namespaces;
+    let internet: &[&str] =
+        if has_network { &["tcp: done", "udp: done", "tcp6: done", "udp6: done"] } else { &[] };
+    let open = [local, internet].concat();
+    Fixture::attacker("sockets", &["families"])?.run().assert_refused_but(21, &["EPERM"], &open);
     Ok(())
 }
 
 fn languages() -> CaseResult {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
+    let port = listener.local_addr().unwrap().port();
+    let datagrams = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let port = port.to_string();
     let ran = Fixture::bash(
         "exec 2>/dev/null
-        for kind in tcp udp; do (exec 3<>/dev/$kind/127.0.0.1/$1) && echo \"$kind: done\" || echo \"$kind: refused\"; done
+        for kind in tcp udp; do (exec 3<>/dev/$kind/127.0.0.1/$1 && echo x >&3) && echo \"$kind: done\" || echo \"$kind: refused\"; done
         for tool in curl wget nc ping getent; do
             command -v $tool >/dev/null || { echo \"$tool: absent\"; continue; }
             case $tool in
@@ -44,7 +53,9 @@ fn languages() -> CaseResult {
     )
     .args(&[&port])
     .run();
-    ran.assert_refused(7, &["refused", "absent"]);
+    // A datagram goes to the script's own network, where nobody receives it.
+    ran.assert_refused_but(7, &["refused", "absent"], &["udp: done"]);
+    assert_eq!(datagrams.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "something came");
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody came");
     Ok(())
 }

@@ -28,7 +28,7 @@ pub struct ProcessReport {
     pub stderr_truncated: bool,
     /// Its resource usage.
     pub usage: ProcessUsage,
-    /// What it did in its network, if that had granted hosts only; otherwise `null`.
+    /// What it did in its network; `null` if that was the machine's, or it had none, as without namespaces.
     pub network: Option<NetworkReport>,
 }
 
@@ -44,7 +44,8 @@ impl ProcessReport {
     }
 }
 
-/// The network of a process that reaches granted hosts only: what went through the host program, and what it refused.
+/// The network of a process that does not have that of the machine: what went through the host program, and what it refused. Without
+/// granted hosts all that is tried is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NetworkReport {
@@ -103,6 +104,8 @@ pub struct RefusedConnection {
     pub reason: String,
     /// The permission that would allow it; `null` if none would.
     pub permission: Option<String>,
+    /// How often it was tried.
+    pub count: u64,
 }
 
 /// For the other packages of metier; may change in any release.
@@ -110,7 +113,20 @@ pub struct RefusedConnection {
 impl RefusedConnection {
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes have a network"))]
     pub fn new(host: &str, port: Option<u16>, reason: String, permission: Option<String>) -> Self {
-        Self { host: host.to_owned(), port, reason, permission }
+        Self { host: host.to_owned(), port, reason, permission, count: 1 }
+    }
+
+    /// The same, as often as it was tried.
+    pub fn with_count(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+
+    /// Whether both are about the same, however often each was tried.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let what = |refused: &Self| {
+            (refused.host.clone(), refused.port, refused.reason.clone(), refused.permission.clone())
+        };
+        what(self) == what(other)
     }
 }
 

@@ -27,7 +27,7 @@ use super::rules::EgressRules;
 use super::secret_proxy::{AcceptedConnection, SecretProxies, secure_port};
 use super::upstream::{ConnectError, ConnectThreads};
 use metier_core::host::NetworkReport;
-use metier_sandbox::MAX_EGRESS_PORTS;
+use metier_sandbox::{FailedConnection, MAX_EGRESS_PORTS};
 
 /// The maximum number of connections of a script at a time.
 const MAX_CONNECTIONS: usize = 256;
@@ -49,8 +49,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// The served network of a script. Dropping it ends every connection.
 pub(crate) struct Egress {
+    rules: EgressRules,
     log: Arc<NetworkLog>,
-    host_names: Vec<String>,
+    names: Arc<NameTable>,
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,22 +60,26 @@ impl Egress {
     /// Serves the network whose sockets arrive on this one.
     pub(crate) fn start(rules: EgressRules, sockets: OwnedFd) -> io::Result<Self> {
         let (stop_read, stop) = io::pipe()?;
-        let (log, host_names) = (Arc::new(NetworkLog::default()), rules.host_names());
-        let served = log.clone();
+        let (log, names) = (Arc::new(NetworkLog::default()), Arc::new(NameTable::default()));
+        let served = (rules.clone(), log.clone(), names.clone());
         let serve = move || {
-            if let Ok(Some(mut forwarder)) = Forwarder::receive(&sockets, &stop_read, rules, served) {
+            if let Ok(Some(mut forwarder)) = Forwarder::receive(&sockets, &stop_read, served) {
                 drop(sockets);
                 forwarder.serve(&stop_read);
             }
         };
         let thread = thread::Builder::new().name("metier-egress".into()).spawn(serve)?;
-        Ok(Self { log, host_names, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { rules, log, names, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// What happened since the last report.
-    pub(crate) fn take_report(&self) -> NetworkReport {
+    /// What happened since the last report, with connections that failed in the network of the script.
+    pub(crate) fn take_report(&self, failed: &[FailedConnection]) -> NetworkReport {
+        for FailedConnection { address, count } in failed {
+            let host = self.names.host_at(address.ip().to_canonical());
+            self.log.miss(&host, address.port(), *count, &self.rules);
+        }
         let mut report = self.log.take_report();
-        report.hosts.clone_from(&self.host_names);
+        report.hosts = self.rules.host_names();
         report
     }
 
@@ -97,7 +102,7 @@ struct Forwarder {
     resolver: UdpSocket,
     resolver_listener: OwnedFd,
     listeners: Vec<OwnedFd>,
-    names: NameTable,
+    names: Arc<NameTable>,
     dns_connections: Vec<DnsConnection>,
     connections: BTreeMap<u64, Connection>,
     next_id: u64,
@@ -135,8 +140,7 @@ impl Forwarder {
     fn receive(
         sockets: &OwnedFd,
         stop: &PipeReader,
-        rules: EgressRules,
-        log: Arc<NetworkLog>,
+        (rules, log, names): (EgressRules, Arc<NetworkLog>, Arc<NameTable>),
     ) -> io::Result<Option<Self>> {
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(sockets, PollFlags::IN)];
         while poll(&mut fds, None) == Err(Errno::INTR) {}
@@ -170,7 +174,7 @@ impl Forwarder {
             resolver: resolver.into(),
             resolver_listener,
             listeners,
-            names: NameTable::default(),
+            names,
             dns_connections: Vec::new(),
             connections: BTreeMap::new(),
             next_id: 0,
@@ -251,7 +255,7 @@ impl Forwarder {
         for _ in 0..MAX_AT_ONCE {
             let Ok((length, sender)) = self.resolver.recv_from(buffer) else { return };
             let query = buffer.get(..length.min(MAX_QUERY_BYTES)).unwrap_or_default();
-            let (names, rules, log) = (&mut self.names, &self.rules, &self.log);
+            let (names, rules, log) = (&self.names, &self.rules, &self.log);
             if let Some(answer) = answer_query(query, |name, kind| names.resolve(name, kind, rules, log)) {
                 self.resolver.send_to(&answer, sender).ok();
             }
@@ -273,7 +277,7 @@ impl Forwarder {
     }
 
     fn advance_dns(&mut self, index: usize, buffer: &mut [u8]) {
-        let (names, rules, log) = (&mut self.names, &self.rules, &self.log);
+        let (names, rules, log) = (&self.names, &self.rules, &self.log);
         let Some(dns) = self.dns_connections.get_mut(index) else { return };
         let goes_on = dns
             .advance(buffer, |query| answer_query(query, |name, kind| names.resolve(name, kind, rules, log)));
@@ -295,7 +299,7 @@ impl Forwarder {
         let Ok(local) = stream.local_addr() else { return };
         let (address, port) = (local.ip().to_canonical(), local.port());
         let Some(host) = self.granted_host(address, port) else {
-            let asked = self.host_at(address);
+            let asked = self.names.host_at(address);
             self.log.refuse_connection(&asked, port, &self.rules);
             reset(&stream);
             return;
@@ -343,21 +347,12 @@ impl Forwarder {
 
     /// The granted host that this address and port stand for.
     fn granted_host(&self, address: IpAddr, port: u16) -> Option<String> {
-        let asked = self.host_at(address);
+        let asked = self.names.host_at(address);
         if self.rules.allows(&asked, port) {
             return Some(asked);
         }
         let is_own_name = address.is_loopback() && self.rules.allows("localhost", port);
         is_own_name.then(|| "localhost".to_owned())
-    }
-
-    /// The name that has this address in the network of the script, or the address itself.
-    fn host_at(&self, address: IpAddr) -> String {
-        let name = match address {
-            IpAddr::V4(address) => self.names.name(address),
-            IpAddr::V6(_) => None,
-        };
-        name.map_or_else(|| address.to_string(), str::to_owned)
     }
 
     fn advance(&mut self, id: u64, buffer: &mut [u8]) {

@@ -22,4 +22,5 @@ mod tls_hello;
 mod upstream;
 
 pub(crate) use self::forwarder::Egress;
+pub(crate) use self::network_log::NOT_GRANTED;
 pub(crate) use self::rules::EgressRules;

@@ -10,6 +10,9 @@ use metier_core::host::{MisplacedSecret, NetworkReport, RefusedConnection};
 /// The maximum number of different refusals that are kept.
 const MAX_REFUSED: usize = 64;
 
+/// Why a connection was refused that a grant would open.
+pub(crate) const NOT_GRANTED: &str = "it is not granted";
+
 /// Shared by the thread that serves the network and the run.
 #[derive(Default)]
 pub(super) struct NetworkLog(Mutex<NetworkReport>);
@@ -29,13 +32,20 @@ impl NetworkLog {
 
     /// A name that is not granted was looked up.
     pub(super) fn refuse_name(&self, name: &str, rules: &EgressRules) {
-        self.refuse(name, None, "it is not granted".into(), Some(rules.permission_for(name, None)));
+        self.refuse(name, None, NOT_GRANTED.into(), Some(rules.permission_for(name, None)));
     }
 
     /// A connection to a host and port that are not granted.
     pub(super) fn refuse_connection(&self, host: &str, port: u16, rules: &EgressRules) {
         let permission = rules.permission_for(host, Some(port));
-        self.refuse(host, Some(port), "it is not granted".into(), Some(permission));
+        self.refuse(host, Some(port), NOT_GRANTED.into(), Some(permission));
+    }
+
+    /// Connections to a host and port at which nothing is in the network of the script.
+    pub(super) fn miss(&self, host: &str, port: u16, count: u64, rules: &EgressRules) {
+        let permission = rules.permission_for(host, Some(port));
+        let refused = RefusedConnection::new(host, Some(port), NOT_GRANTED.into(), Some(permission));
+        self.add_refused(refused.with_count(count));
     }
 
     /// A connection to a granted host, which has an address that is not the public internet.
@@ -101,11 +111,17 @@ impl NetworkLog {
     }
 
     fn refuse(&self, host: &str, port: Option<u16>, reason: String, permission: Option<String>) {
-        let refused = RefusedConnection::new(host, port, reason, permission);
+        self.add_refused(RefusedConnection::new(host, port, reason, permission));
+    }
+
+    fn add_refused(&self, refused: RefusedConnection) {
         self.update(|report| {
-            report.refused_count += 1;
-            if report.refused.len() < MAX_REFUSED && !report.refused.contains(&refused) {
-                report.refused.push(refused);
+            report.refused_count += refused.count;
+            let has_room = report.refused.len() < MAX_REFUSED;
+            match report.refused.iter_mut().find(|known| known.is_same(&refused)) {
+                Some(known) => known.count += refused.count,
+                None if has_room => report.refused.push(refused),
+                None => {}
             }
         });
     }

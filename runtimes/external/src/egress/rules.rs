@@ -26,12 +26,12 @@ pub(crate) struct EgressRules {
 }
 
 impl EgressRules {
-    /// `None` if these permissions name no host, or open the whole network. Fails if they name too many ports.
+    /// `None` if these permissions open the whole network. Fails if they name too many ports.
     pub(crate) fn new(permissions: &Permissions, lookup: &HostLookup) -> Result<Option<Self>> {
-        let granted = granted_hosts(permissions);
-        if granted.is_empty() {
+        if permissions.allows(&Access::network()) {
             return Ok(None);
         }
+        let granted = granted_hosts(permissions);
         let rules = Self {
             permissions: permissions.frozen(),
             granted,
@@ -50,11 +50,6 @@ impl EgressRules {
                 .with_help("grant fewer ports, or the whole network with net"));
         }
         Ok(Some(rules))
-    }
-
-    /// Whether these permissions name hosts and do not open the whole network.
-    pub(crate) fn are_needed(permissions: &Permissions) -> bool {
-        !granted_hosts(permissions).is_empty()
     }
 
     /// The same where these hosts may be at any address, also on this machine or in its network.
@@ -135,11 +130,8 @@ impl EgressRules {
     }
 }
 
-/// The permissions that name hosts; none if the whole network is open.
+/// The permissions that name hosts.
 fn granted_hosts(permissions: &Permissions) -> Vec<Permission> {
-    if permissions.allows(&Access::network()) {
-        return Vec::new();
-    }
     let is_host = |permission: &Permission| permission.host_scope().is_some();
     permissions.effective().into_iter().filter(is_host).collect()
 }

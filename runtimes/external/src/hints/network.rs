@@ -1,5 +1,6 @@
 //! The hint for a script that missed the network: which host it tried, and which grant would open that.
 
+use crate::egress::NOT_GRANTED;
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
 use crate::hints::words::{MAX_LAST_BYTES, contains_word, last_lines, matches_any, searched_end};
@@ -73,7 +74,7 @@ const NO_NETWORK_ENDS: [&[u8]; 9] = [
 /// The network of a run, as far as hints have to know it.
 #[derive(Clone, Copy)]
 pub(crate) struct RunNetwork<'a> {
-    /// What the run did in a network with granted hosts only.
+    /// What the run did in a network of its own, with granted hosts only or with none.
     pub(crate) report: Option<&'a NetworkReport>,
     /// Whether a script here could reach single hosts.
     pub(crate) can_name_hosts: bool,
@@ -89,6 +90,9 @@ pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport
     };
     let named = network.refused.iter().rev().find(is_named);
     let refused = named.or_else(|| network.refused.last().filter(|_| is_about_network));
+    if refused.is_some_and(is_ungranted) {
+        return refused_hosts_hint(ctx, network);
+    }
     if let Some(refused) = refused {
         let Some(permission) = &refused.permission else {
             return Some((format!("the script tried {refused}, and was refused: {}", refused.reason), None));
@@ -98,6 +102,9 @@ pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport
         let reason = &refused.reason;
         return Some((format!("the script tried {refused}: {reason}; if the script needs it, {help}"), hint));
     }
+    if network.hosts.is_empty() {
+        return no_network_hint(ctx).filter(|_| is_about_network);
+    }
     is_about_network.then(|| {
         let hosts = network.hosts.join(", ");
         let text = format!(
@@ -106,6 +113,44 @@ pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport
         );
         (text, None)
     })
+}
+
+/// The hint with the grants for all hosts that a script tried and that are not granted.
+pub(crate) fn refused_hosts_hint(ctx: &SkillContext, network: &NetworkReport) -> Option<Help> {
+    let (tried, grants) = tried_hosts(network)?;
+    let ungranted = || network.refused.iter().filter(|refused| is_ungranted(refused));
+    let needs = ungranted().filter_map(|refused| refused.permission.as_ref()?.parse::<Permission>().ok());
+    let mut helps = needs.filter_map(|need| permission_hint(ctx, &need.as_access()));
+    let (help, hint) = helps.next()?;
+    // A skill that lists its permissions has to list these as well.
+    let is_plain = help.starts_with("grant ") && helps.all(|(help, _)| help.starts_with("grant "));
+    let help = if is_plain { grants } else { help };
+    let needed = if ungranted().count() == 1 { "it" } else { "them" };
+    Some((format!("the script tried {tried}; if the script needs {needed}, {help}"), hint))
+}
+
+/// Whether a grant is all that was missing.
+pub(crate) fn is_ungranted(refused: &RefusedConnection) -> bool {
+    refused.reason == NOT_GRANTED && refused.permission.is_some()
+}
+
+/// What a script tried of hosts that are not granted, and the grants that would open them, as parts of a sentence.
+pub(crate) fn tried_hosts(network: &NetworkReport) -> Option<(String, String)> {
+    /// More would be a list that nobody reads.
+    const MAX_NAMED: usize = 8;
+    let ungranted: Vec<_> = network.refused.iter().filter(|refused| is_ungranted(refused)).collect();
+    let named = ungranted.iter().take(MAX_NAMED);
+    let others = ungranted.len().saturating_sub(MAX_NAMED);
+    let others = (others > 0).then(|| format!("{others} more"));
+    let tried = named.clone().map(ToString::to_string).chain(others).collect::<Vec<_>>().join(", ");
+    let mut permissions: Vec<&str> = named.filter_map(|refused| refused.permission.as_deref()).collect();
+    permissions.dedup();
+    let reason = match ungranted.len() {
+        0 => return None,
+        1 => "it is not granted",
+        _ => "they are not granted",
+    };
+    Some((format!("{tried}: {reason}"), format!("grant {}", permissions.join(", "))))
 }
 
 /// The hint for a script without network that says which host it did not reach.

@@ -80,7 +80,9 @@ impl ProcessTree for SandboxedProcess {
     }
 
     fn take_network_report(&mut self) -> Option<NetworkReport> {
-        self.egress.as_ref().map(Egress::take_report)
+        let failed = self.report.iter().flat_map(|report| &report.failed_connections);
+        let failed: Vec<_> = failed.cloned().collect();
+        self.egress.as_ref().map(|egress| egress.take_report(&failed))
     }
 
     fn reap(&mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)> {

@@ -17,11 +17,12 @@ use crate::protected::creation_guard::CreationGuard;
 use crate::protected::fingerprint::Fingerprint;
 use crate::run_temp_dir::RunTempDir;
 use crate::worker::protocol;
-use crate::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerSession};
+use crate::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerReply, WorkerSession};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillInput;
 use metier_core::host::{
-    NetworkReport, ProcessOutput, ProcessReport, Redaction, SandboxReport, SkillContext, check_value_memory,
+    EnforcedLevel, NetworkReport, ProcessOutput, ProcessReport, Redaction, SandboxReport, SkillContext,
+    check_value_memory,
 };
 use metier_core::policy::WorkerOptions;
 
@@ -123,7 +124,7 @@ impl WorkerProcess {
             handler: &handler,
         };
         let reply = match self.session.call(call) {
-            Ok(reply) => reply,
+            Ok(reply) => self.with_own_network(reply),
             Err(error) => return WorkerResult::last(Err(self.start_error(error))),
         };
         self.secrets.learn_from(ctx.redaction());
@@ -131,7 +132,7 @@ impl WorkerProcess {
             CallOutcome::Exited(Ok((status, _))) => Some(*status),
             _ => None,
         };
-        outcome::warn_of_refusals(ctx, &self.script, reply.network.as_ref());
+        outcome::warn_of_refusals(ctx, &self.script, reply.network.as_ref(), "");
         let (result, is_valid) =
             self.evaluate_call(ctx, reply.outcome, &reply.stderr, reply.network.as_ref());
         // The process does not exit, so clients report the code 1.
@@ -149,6 +150,14 @@ impl WorkerProcess {
             Some(cause) => WorkerResult::last(Err(cause.error())),
             None => WorkerResult { result, is_reusable },
         }
+    }
+
+    /// Without namespaces there is no network, in which nothing was observed then.
+    fn with_own_network(&self, reply: WorkerReply) -> WorkerReply {
+        let had_network = |network: &NetworkReport| {
+            !network.hosts.is_empty() || self.sandbox.level == EnforcedLevel::Namespaces
+        };
+        WorkerReply { network: reply.network.filter(had_network), ..reply }
     }
 
     /// The value or the error of a call, and whether the process kept to the protocol.

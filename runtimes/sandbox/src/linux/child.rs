@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::readlink;
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit, setsid, waitpid,
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process,
+    set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, waitpid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -117,10 +118,8 @@ fn become_program(
     let (step, error) = match apply_fixed_restrictions(profile, &socket) {
         Ok(enforcement) => {
             let previous = previous.and_then(|previous| previous.decode().ok());
-            // With a network of its own, mounts cover some of these files, and prepared rules would not fit.
-            let has_cover = profile.seccomp.network == NetworkAccess::Hosts;
-            let prepared = previous.as_ref().filter(|_| !has_cover).and_then(|previous| {
-                PreparedRuleset::new(&previous.sandbox.files.read, blocks_network(profile))
+            let prepared = previous.as_ref().and_then(|previous| {
+                PreparedRuleset::new(&previous.sandbox.files.read, profile.seccomp.network)
             });
             // What this touches in memory is there when the next request arrives.
             previous.map(build_program);
@@ -157,8 +156,11 @@ fn apply_fixed_restrictions(
     let has_namespaces = profile.level == SandboxLevel::Namespaces;
     restrictions.set(Restrictions::NAMESPACES, has_namespaces);
     restrictions.set(Restrictions::MOUNT_ROOT, has_namespaces && mount_root::is_needed());
+    // The supervisor looks up who made a call in `/proc`.
+    let is_answered = !profile.seccomp.local_sockets || has_own_proc();
+    let answered = is_answered.then(|| apply_filter(profile.seccomp, supervisor));
     // The remaining steps need none of the calls it refuses.
-    let applied = match apply_filter(profile.seccomp, supervisor) {
+    let applied = match answered.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into())) {
         // A sandbox around this one may answer calls already.
         Err(_) if profile.seccomp.local_sockets => {
             let without = SeccompOptions { local_sockets: false, ..profile.seccomp };
@@ -177,6 +179,7 @@ fn apply_fixed_restrictions(
         Ok(KernelGaps { truncation, signals }) => {
             restrictions.insert(Restrictions::SECCOMP);
             restrictions.set(Restrictions::NETWORK, profile.seccomp.network != NetworkAccess::Open);
+            restrictions.set(Restrictions::OWN_NETWORK, profile.seccomp.network == NetworkAccess::Hosts);
             restrictions.set(Restrictions::TRUNCATION, truncation);
             restrictions.set(Restrictions::SIGNALS, signals);
         }
@@ -184,6 +187,12 @@ fn apply_fixed_restrictions(
         Err(_) => {}
     }
     Ok(Enforcement { restrictions, ..Enforcement::default() })
+}
+
+/// Whether `/proc` lists the processes of this namespace, and not those of the machine.
+fn has_own_proc() -> bool {
+    let own = getpid().as_raw_nonzero().to_string();
+    readlink("/proc/self", Vec::new()).is_ok_and(|shown| shown.as_bytes() == own.as_bytes())
 }
 
 /// Applies the filter of system calls, and hands the supervisor what it needs to answer some of them. Returns what it does in the place
@@ -226,7 +235,7 @@ fn exec_program(
         Err(error) => return ("request", error),
     };
     let limits = request.sandbox.limits;
-    let restrict = |files: &FileRules| landlock::restrict_from(prepared, files, blocks_network(profile));
+    let restrict = |files: &FileRules| landlock::restrict_from(prepared, files, profile.seccomp.network);
     let (enforcement, program) = match prepare_program(request, fds, enforcement, restrict) {
         Ok(prepared) => prepared,
         Err(failed) => return failed,
@@ -237,10 +246,6 @@ fn exec_program(
     }
     send_setup(setup_pipe, &SetupMessage::Ready(enforcement));
     ("program", program.exec())
-}
-
-fn blocks_network(profile: SandboxProfile) -> bool {
-    profile.seccomp.network == NetworkAccess::Blocked
 }
 
 fn send_setup(setup_pipe: &mut File, message: &SetupMessage) {

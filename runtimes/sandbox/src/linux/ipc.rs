@@ -60,7 +60,7 @@ impl SandboxProfile {
     /// That of requests with this policy, at this sandbox level at most.
     pub(crate) fn new(sandbox: &SandboxPolicy, level: SandboxLevel) -> Self {
         let SandboxPolicy { network, allow_flock, allow_local_sockets, required, .. } = *sandbox;
-        let local_sockets = allow_local_sockets && network == NetworkAccess::Blocked;
+        let local_sockets = allow_local_sockets && network != NetworkAccess::Open;
         let seccomp = SeccompOptions { network, allow_flock, local_sockets, gaps: KernelGaps::default() };
         Self { level, seccomp, required }
     }

@@ -20,15 +20,15 @@ use rustix::process::{
 use crate::SandboxLevel;
 use crate::linux::call_filter::CallFilter;
 use crate::linux::child::{ChildHandle, SetupError, SetupMessage};
+use crate::linux::connections::Connections;
 use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
 use crate::linux::layers::namespaces::{EnteredNamespaces, NamespaceConfig, NamespaceSetup};
 use crate::linux::layers::{egress, landlock};
-use crate::linux::local_sockets::LocalSockets;
 use crate::linux::memory_monitor::MemoryMonitor;
 use crate::linux::{child_processes, ipc, sys};
 use crate::{
-    Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
-    TREE_EXIT_TIMEOUT,
+    Enforcement, FailedConnection, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions,
+    SupervisorReport, TREE_EXIT_TIMEOUT,
 };
 
 /// How long killed processes may take until the next one of them has exited.
@@ -113,14 +113,18 @@ pub(super) fn set_up_and_supervise(
     supervisor: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
     supervisor.iter().for_each(IdleSupervisor::announce_request);
-    let Ok(request) = message.request.decode() else { return 1 };
-    let sandbox = &request.sandbox;
+    let Ok(mut request) = message.request.decode() else { return 1 };
+    let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
+    if has_hosts {
+        request.sandbox.files.read.extend(egress::NETWORK_FILES.map(Into::into));
+    }
+    let (sandbox, network) = (&request.sandbox, message.profile.seccomp.network);
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();
     let egress_fd = message.fds.egress.take();
-    let set_up =
-        |entered: &EnteredNamespaces| entered.set_up(&sandbox.files, sandbox.limits, &request.program);
+    let set_up = |entered: &EnteredNamespaces| {
+        entered.set_up(&sandbox.files, sandbox.limits, network, &request.program)
+    };
     let setup = entered.as_ref().map(set_up).transpose();
-    let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
     let egress = match (&setup, egress_fd) {
         (Ok(Some(_)), Some(host)) if has_hosts => egress::set_up(&sandbox.egress, &host),
         // Sockets may be created, and whose network that would be is not known.
@@ -132,7 +136,9 @@ pub(super) fn set_up_and_supervise(
         entered.as_mut().map_or(Ok(()), EnteredNamespaces::leave_mounts)?;
         Ok(setup)
     });
-    let lacks_hosts = sandbox.network == NetworkAccess::Hosts && !has_hosts;
+    // A network without hosts is there to observe what is tried, and none is as tight.
+    let lacks_hosts =
+        sandbox.network == NetworkAccess::Hosts && !has_hosts && !sandbox.egress.ports.is_empty();
     // If the sandbox is required, everything this machine supports must be set up, or the run fails.
     let setup = match setup {
         Ok(_) if egress.is_err() => Err(("hosts", egress.err().unwrap_or_else(|| Errno::IO.into()))),
@@ -197,6 +203,7 @@ fn setup_failed_report(step: &str, errno: i32) -> SupervisorReport {
         enforcement: Enforcement { restrictions: Restrictions::TREE_GONE, ..Enforcement::default() },
         usage: ResourceUsage::default(),
         exceeded_tree_memory: false,
+        failed_connections: Vec::new(),
     }
 }
 
@@ -220,6 +227,8 @@ struct SupervisedTree {
     namespaces: Option<NamespaceSetup>,
     memory_monitor: Option<MemoryMonitor>,
     call_filter: Option<CallFilter>,
+    /// Addresses that were connected to in vain, when nobody is left who could try more.
+    failed_connections: Vec<FailedConnection>,
 }
 
 impl SupervisedTree {
@@ -243,8 +252,9 @@ impl SupervisedTree {
         let memory_monitor = limit.map(|limit| MemoryMonitor::new(limit, has_private_proc, shm));
         child.launch(message);
         let listener = message.profile.seccomp.has_listener().then(|| child.receive_listener()).flatten();
-        let sockets = || LocalSockets::new(&request.sandbox.files, namespaces.as_ref());
-        let call_filter = listener.map(|listener| CallFilter::new(listener, sockets()));
+        let network = message.profile.seccomp.network;
+        let connections = || Connections::new(&request.sandbox.files, network, namespaces.as_ref());
+        let call_filter = listener.map(|listener| CallFilter::new(listener, connections()));
         let ChildHandle { pid: child_pid, setup_pipe, .. } = child;
         Ok(Self {
             child_pid,
@@ -255,6 +265,7 @@ impl SupervisedTree {
             namespaces,
             memory_monitor,
             call_filter,
+            failed_connections: Vec::new(),
         })
     }
 
@@ -262,6 +273,7 @@ impl SupervisedTree {
         let until = Instant::now().checked_add(Duration::from_millis(request.timeout_ms));
         let exceeded_tree_memory = self.wait(until, control);
         let (left_behind, is_gone) = self.kill_all();
+        self.end_call_filter();
         let (mut enforcement, failed) = self.read_setup();
         let (cpu_us, memory) = sys::children_usage();
         let end = match failed {
@@ -285,7 +297,13 @@ impl SupervisedTree {
             enforcement,
             usage: ResourceUsage { cpu_us, memory, peak_tree_memory, left_behind },
             exceeded_tree_memory,
+            failed_connections: self.failed_connections,
         }
+    }
+
+    fn end_call_filter(&mut self) {
+        let ended = self.call_filter.take().map(CallFilter::into_failed_connections);
+        self.failed_connections.extend(ended.into_iter().flatten());
     }
 
     /// Sleeps until the child exits, the host hangs up, time is up, or the tree exceeds its memory limit, which returns true.
@@ -302,17 +320,19 @@ impl SupervisedTree {
                 PollFd::new(&self.sigchld, PollFlags::IN),
                 PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
             ];
-            let calls = self.call_filter.iter();
-            fds.extend(calls.map(|filter| PollFd::from_borrowed_fd(filter.as_fd(), PollFlags::IN)));
+            fds.extend(self.call_filter.iter().flat_map(CallFilter::poll_fds));
             let ready = poll(&mut fds, timeout.as_ref());
             let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
             let [ended, hung_up] = [events[0], events[1]].map(|events| !events.is_empty());
+            if events.iter().skip(3).any(|events| !events.is_empty()) {
+                self.call_filter.iter_mut().for_each(CallFilter::end_ready);
+            }
             match events.get(2) {
                 Some(events) if events.contains(PollFlags::IN) => {
                     self.call_filter.iter_mut().for_each(CallFilter::answer_next);
                 }
                 // Nobody is left who could call.
-                Some(events) if !events.is_empty() => self.call_filter = None,
+                Some(events) if !events.is_empty() => self.end_call_filter(),
                 _ => {}
             }
             if ready.is_ok() && hung_up {

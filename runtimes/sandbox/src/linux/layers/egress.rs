@@ -19,6 +19,9 @@ use crate::{EgressSockets, MAX_EGRESS_PORTS};
 /// Where the resolver listens: also where programs ask that find no `resolv.conf`.
 const RESOLVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53);
 
+/// The files by which programs find the resolver.
+pub(crate) const NETWORK_FILES: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
+
 /// The addresses that stand for granted names (RFC 2544), which nobody uses on the internet.
 const NAME_ADDRESSES: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
 
@@ -63,18 +66,19 @@ pub(crate) fn set_up(sockets: &EgressSockets, host: &OwnedFd) -> io::Result<()> 
     send_fds(host, &made)
 }
 
-/// The files by which programs find the resolver. Those that do not exist need no cover: without them, programs ask the resolver.
+/// The content of these files. Those that do not exist need no cover: without them, programs ask the resolver.
 fn config_files() -> [(&'static str, String); 3] {
     let uname = rustix::system::uname();
     let is_name =
         |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     let own_name = uname.nodename().to_str().ok().filter(is_name).unwrap_or_default();
+    let [resolver, hosts, order] = NETWORK_FILES;
     [
         // The name of the machine could have a domain, in which all names would be looked up as well.
-        ("/etc/resolv.conf", "nameserver 127.0.0.1\nsearch .\n".into()),
-        ("/etc/hosts", format!("127.0.0.1 localhost {own_name}\n::1 localhost\n")),
+        (resolver, "nameserver 127.0.0.1\nsearch .\n".into()),
+        (hosts, format!("127.0.0.1 localhost {own_name}\n::1 localhost\n")),
         (
-            "/etc/nsswitch.conf",
+            order,
             "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n".into(),
         ),
     ]

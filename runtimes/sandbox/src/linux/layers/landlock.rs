@@ -13,9 +13,10 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
+use crate::linux::layers::egress::NETWORK_FILES;
 use crate::linux::sys;
 use crate::{FileId, begins_with};
-use crate::{FileRules, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
+use crate::{FileRules, NetworkAccess, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 
 /// The newest ABI this was written for; an older kernel enforces the rules it knows.
 const TARGET_ABI: ABI = ABI::V9;
@@ -29,7 +30,7 @@ pub(crate) fn kernel_abi() -> u8 {
 /// Denies this process every file that is not open yet, and the network. The process must have one thread. Returns an error if
 /// the kernel does not enforce that.
 pub fn deny_all_files() -> io::Result<()> {
-    let landlock_abi = restrict(&FileRules::default(), true)?;
+    let landlock_abi = restrict(&FileRules::default(), NetworkAccess::Blocked)?;
     if landlock_abi >= TRUNCATION_ABI { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
@@ -46,22 +47,23 @@ pub(crate) fn scope_signals() -> io::Result<bool> {
 }
 
 /// Restricts this process to the rules. Returns the Landlock ABI that the kernel enforces.
-pub(crate) fn restrict(rules: &FileRules, block_network: bool) -> io::Result<u8> {
-    restrict_from(None, rules, block_network)
+pub(crate) fn restrict(rules: &FileRules, network: NetworkAccess) -> io::Result<u8> {
+    restrict_from(None, rules, network)
 }
 
 /// The same, from a ruleset that was prepared, if it still fits.
 pub(crate) fn restrict_from(
     prepared: Option<PreparedRuleset>,
     rules: &FileRules,
-    block_network: bool,
+    network: NetworkAccess,
 ) -> io::Result<u8> {
     let restricted = || {
-        let fitting = prepared.filter(|prepared| prepared.fits(rules, block_network));
+        let fitting = prepared.filter(|prepared| prepared.fits(rules, network));
         let system = match fitting {
             Some(prepared) => prepared.ruleset,
-            None => add_read_rules(empty_ruleset(block_network)?, &rules.read)?,
+            None => add_read_rules(empty_ruleset(network)?, uncovered(&rules.read, network))?,
         };
+        let system = add_read_rules(system, own_files(network).iter().map(OsStr::new))?;
         let own = rules.own.iter().filter_map(|path| Some((open_pinned(path).ok()?, read_access())));
         let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
         let sockets = rules.socket_dirs.iter();
@@ -75,18 +77,19 @@ pub(crate) fn restrict_from(
 /// A ruleset with the rules for the files of the system, made before the request that is expected to have them.
 pub(crate) struct PreparedRuleset {
     ruleset: RulesetCreated,
-    block_network: bool,
+    network: NetworkAccess,
     /// What was at each path.
     read: Vec<(OsString, Option<FileId>)>,
 }
 
 impl PreparedRuleset {
     /// `None` where the kernel makes no such ruleset; the request then says why.
-    pub(crate) fn new(read: &[OsString], block_network: bool) -> Option<Self> {
+    pub(crate) fn new(read: &[OsString], network: NetworkAccess) -> Option<Self> {
+        let read = || uncovered(read, network);
         // Before the rules, so that what comes to a path meanwhile does not fit.
-        let found = read.iter().map(|path| (path.clone(), file_id(path))).collect();
-        let ruleset = empty_ruleset(block_network).and_then(|ruleset| add_read_rules(ruleset, read)).ok()?;
-        Some(Self { ruleset, block_network, read: found })
+        let found = read().map(|path| (path.to_owned(), file_id(path))).collect();
+        let ruleset = empty_ruleset(network).and_then(|ruleset| add_read_rules(ruleset, read())).ok()?;
+        Some(Self { ruleset, network, read: found })
     }
 
     /// Whether each path still leads to the same file.
@@ -95,13 +98,13 @@ impl PreparedRuleset {
     }
 
     /// Whether it was made for these rules, and no mount covers any of its files.
-    fn fits(&self, rules: &FileRules, block_network: bool) -> bool {
+    fn fits(&self, rules: &FileRules, network: NetworkAccess) -> bool {
         let ProtectedPaths { hidden, own, .. } = &rules.protected_paths;
         let is_covered = |path: &OsStr| {
             hidden.iter().chain(own).any(|cover| begins_with(Path::new(path), Path::new(cover)))
         };
-        self.block_network == block_network
-            && self.read.iter().map(|(path, _)| path).eq(&rules.read)
+        self.network == network
+            && self.read.iter().map(|(path, _)| path.as_os_str()).eq(uncovered(&rules.read, network))
             && !rules.read.iter().any(|path| is_covered(path))
     }
 }
@@ -110,18 +113,32 @@ fn file_id(path: &OsStr) -> Option<FileId> {
     rustix::fs::stat(path).ok().map(|about| FileId::from_stat(&about))
 }
 
-fn add_read_rules(ruleset: RulesetCreated, read: &[OsString]) -> Result<RulesetCreated, RulesetError> {
+/// The files of which a network of the script's own has its own versions.
+fn own_files(network: NetworkAccess) -> &'static [&'static str] {
+    if network == NetworkAccess::Hosts { &NETWORK_FILES } else { &[] }
+}
+
+/// Those of these paths that lead to the files of the machine.
+fn uncovered(read: &[OsString], network: NetworkAccess) -> impl Iterator<Item = &OsStr> {
+    let is_own = move |path: &OsStr| own_files(network).iter().any(|own| path == *own);
+    read.iter().map(OsString::as_os_str).filter(move |path| !is_own(path))
+}
+
+fn add_read_rules<'a>(
+    ruleset: RulesetCreated,
+    read: impl Iterator<Item = &'a OsStr>,
+) -> Result<RulesetCreated, RulesetError> {
     // One after the other, because each has a file open. The crate takes the rights of folders from files.
-    let opened = read.iter().filter_map(|path| open_following_symlinks(path).ok());
+    let opened = read.filter_map(|path| open_following_symlinks(path).ok());
     let rules = opened.map(|opened| PathBeneath::new(opened, read_access()));
     ruleset.add_rules(rules.map(Ok::<_, RulesetError>))
 }
 
 /// A ruleset without rules: nothing may be opened.
-fn empty_ruleset(block_network: bool) -> Result<RulesetCreated, RulesetError> {
+fn empty_ruleset(network: NetworkAccess) -> Result<RulesetCreated, RulesetError> {
     let everything = AccessFs::from_all(TARGET_ABI);
     let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(TARGET_ABI))?;
-    if block_network {
+    if network == NetworkAccess::Blocked {
         ruleset = ruleset.handle_access(AccessNet::from_all(TARGET_ABI))?;
     }
     ruleset.create()
@@ -231,7 +248,7 @@ mod tests {
         let [file, absent] = ["file", "absent"].map(|name| folder.path().join(name));
         std::fs::write(&file, "").unwrap();
         let read = [file.clone().into_os_string(), absent.clone().into_os_string()];
-        let prepared = PreparedRuleset::new(&read, true).unwrap();
+        let prepared = PreparedRuleset::new(&read, NetworkAccess::Blocked).unwrap();
         assert!(prepared.is_current());
         std::fs::rename(&file, folder.path().join("old")).unwrap();
         assert!(!prepared.is_current(), "it is gone");
@@ -254,16 +271,17 @@ mod tests {
             ..FileRules::default()
         };
         let all = ["/usr", "/etc/passwd"];
-        let prepared = PreparedRuleset::new(&rules(&all, &[]).read, true).unwrap();
-        let fits = |read: &[&str], hidden: &[&str]| prepared.fits(&rules(read, hidden), true);
+        let prepared = PreparedRuleset::new(&rules(&all, &[]).read, NetworkAccess::Blocked).unwrap();
+        let fits =
+            |read: &[&str], hidden: &[&str]| prepared.fits(&rules(read, hidden), NetworkAccess::Blocked);
         assert!(fits(&all, &[]) && fits(&all, &["/home/.env", "/usr/x", "/etc/passwd.old"]));
-        assert!(!prepared.fits(&rules(&all, &[]), false));
+        assert!(!prepared.fits(&rules(&all, &[]), NetworkAccess::Open));
         assert!(!fits(&all[..1], &[]) && !fits(&[], &[]) && !fits(&["/usr", "/etc/group"], &[]));
         assert!(!fits(&all, &["/etc/passwd"]) && !fits(&all, &["/etc"]));
         let own = FileRules {
             protected_paths: ProtectedPaths { own: vec!["/etc".into()], ..ProtectedPaths::default() },
             ..rules(&all, &[])
         };
-        assert!(!prepared.fits(&own, true));
+        assert!(!prepared.fits(&own, NetworkAccess::Blocked));
     }
 }

@@ -113,7 +113,8 @@ impl NamespaceConfig {
         match sys::clone_with_namespaces(self.clone_flags(NetworkAccess::Blocked))? {
             ForkResult::Child => {
                 let setup = self.enter(None).and_then(|mut entered| {
-                    entered.set_up(&FileRules::default(), ResourceLimits::default(), OsStr::new("/"))?;
+                    let (files, limits) = (FileRules::default(), ResourceLimits::default());
+                    entered.set_up(&files, limits, NetworkAccess::Blocked, OsStr::new("/"))?;
                     entered.leave_mounts()
                 });
                 sys::exit(setup.err().map_or(0, |error| sys::errno(&error).max(libc::EPERM)))
@@ -170,6 +171,7 @@ impl EnteredNamespaces {
         &self,
         files: &FileRules,
         limits: ResourceLimits,
+        network: NetworkAccess,
         program: &OsStr,
     ) -> io::Result<NamespaceSetup> {
         let Self { config, private_proc, pid_limit, .. } = *self;
@@ -179,6 +181,9 @@ impl EnteredNamespaces {
         if limits.processes.is_none() && pid_limit.is_some() {
             // The previous request had a limit.
             limit_pids(MAX_PIDS - RESERVED_PIDS);
+        }
+        if network == NetworkAccess::Hosts {
+            limit_socket_buffers();
         }
         let AppliedMounts { protected_paths, shm } = mounts::apply(files, limits.tree_memory, program)?;
         let nproc_rlimit = limits.processes.filter(|_| !has_pid_limit && config.user_namespace.is_some());
@@ -227,6 +232,15 @@ fn limit_pids(max: u64) -> bool {
     const FIRST_RELEASE: (u32, u32) = (6, 14);
     kernel_version().is_some_and(|release| release >= FIRST_RELEASE)
         && fs::write("/proc/sys/kernel/pid_max", (RESERVED_PIDS + max).to_string()).is_ok()
+}
+
+/// Limits what TCP sockets of this network hold of unread data to the size by which they are counted. The kernel lets the owner of a
+/// network do so.
+fn limit_socket_buffers() {
+    const SIZES: &str = "4096 65536 106496";
+    for limit in ["tcp_rmem", "tcp_wmem"] {
+        fs::write(format!("/proc/sys/net/ipv4/{limit}"), SIZES).ok();
+    }
 }
 
 /// The first two numbers of the kernel's version.

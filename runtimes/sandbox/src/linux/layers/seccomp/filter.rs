@@ -374,6 +374,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn streams_of_the_script_are_the_only_local_sockets() {
+        for network in [NetworkAccess::Blocked, NetworkAccess::Hosts] {
+            let calls = SeccompOptions { local_sockets: true, ..options(network, true) };
+            assert_eq!(answer(calls, libc::SYS_connect, [3, 0, 16]), libc::SECCOMP_RET_USER_NOTIF);
+            let has_hosts = network == NetworkAccess::Hosts;
+            for (family, kind, protocol, is_there) in [
+                (libc::AF_UNIX, libc::SOCK_STREAM, 0, true),
+                (libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, true),
+                (libc::AF_UNIX, libc::SOCK_DGRAM, 0, false),
+                (libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0, false),
+                (libc::AF_UNIX, libc::SOCK_RAW, 0, false),
+                (libc::AF_INET, libc::SOCK_STREAM, 0, has_hosts),
+                (libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP, has_hosts),
+                (libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP, false),
+                (libc::AF_INET, libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP, false),
+                (libc::AF_INET, libc::SOCK_SEQPACKET, 0, false),
+                (libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_ICMPV6, false),
+                (libc::AF_NETLINK, libc::SOCK_RAW, 0, false),
+                (libc::AF_VSOCK, libc::SOCK_STREAM, 0, false),
+                (libc::AF_PACKET, libc::SOCK_RAW, 0, false),
+                (libc::AF_ALG, libc::SOCK_SEQPACKET, 0, false),
+                (libc::AF_BLUETOOTH, libc::SOCK_STREAM, 3, false),
+            ] {
+                let arguments = [family, kind, protocol].map(libc::c_int::cast_unsigned);
+                let is_allowed = answer(calls, libc::SYS_socket, arguments) == ALLOW;
+                assert_eq!(is_allowed, is_there, "{family} {kind} {protocol} {calls:?}");
+            }
+        }
+    }
+
     /// The kernel rejects a filter that grows too large.
     #[test]
     fn the_kernel_takes_every_filter() {

@@ -338,12 +338,23 @@ fn argument_rules(filter: SeccompOptions) -> Vec<(i64, Vec<ArgumentRule>, libc::
         NetworkAccess::Blocked if filter.local_sockets => local_streams.clone(),
         // A rule without conditions applies to every call.
         NetworkAccess::Blocked => vec![Vec::new()],
-        // TCP and UDP, and nothing that asks the kernel about networks.
-        NetworkAccess::Hosts => vec![
-            other_than(&INTERNET_FAMILIES),
-            HOSTS_SOCKET_TYPES.map(|kind| masked_differs(1, SOCKET_TYPE_MASK, kind.cast_unsigned())).to_vec(),
-            HOSTS_PROTOCOLS.map(|protocol| differs(2, protocol.cast_unsigned())).to_vec(),
-        ],
+        // TCP and UDP, and nothing that asks the kernel about networks; and streams of the script's own.
+        NetworkAccess::Hosts => {
+            let of_internet = |rule: ArgumentRule| {
+                let local = filter.local_sockets.then(|| differs(0, libc::AF_UNIX.cast_unsigned()));
+                rule.into_iter().chain(local).collect()
+            };
+            let types =
+                HOSTS_SOCKET_TYPES.map(|kind| masked_differs(1, SOCKET_TYPE_MASK, kind.cast_unsigned()));
+            let protocols = HOSTS_PROTOCOLS.map(|protocol| differs(2, protocol.cast_unsigned()));
+            let internet =
+                [other_than(&INTERNET_FAMILIES), types.to_vec(), protocols.to_vec()].map(of_internet);
+            let local_datagrams = datagrams.clone().map(|mut rule| {
+                rule.push(equals(0, libc::AF_UNIX.cast_unsigned()));
+                rule
+            });
+            [&internet[..], &local_datagrams[..]].concat()
+        }
         // Of the kernel's netlink families, addresses and routes are enough.
         NetworkAccess::Open => vec![
             other_than(&[INTERNET_FAMILIES.as_slice(), &[libc::AF_NETLINK]].concat()),
@@ -377,7 +388,7 @@ fn argument_rules(filter: SeccompOptions) -> Vec<(i64, Vec<ArgumentRule>, libc::
         vec![equals(1, libc::SOL_SOCKET.cast_unsigned()), equals(2, option.cast_unsigned())]
     };
     let mut options = vec![of_sockets(libc::SO_LINGER)];
-    if network == NetworkAccess::Blocked {
+    if network == NetworkAccess::Blocked || filter.local_sockets {
         // Unread data is counted by the default size of socket buffers, so nobody may ask for more.
         options.extend([of_sockets(libc::SO_SNDBUF), of_sockets(libc::SO_SNDBUFFORCE)]);
     }
