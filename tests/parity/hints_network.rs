@@ -1,11 +1,9 @@
 //! Hints about a network that a script does not have: from programs that say nothing, from standard output, and after runs that ended
 //! well.
 
-use crate::hints::{FailedScript, NODE, SHELL, check, project_with, script, warnings};
+use crate::hints::{FailedScript, NODE, OBSERVED, SHELL, check, project_with, script, warnings};
 use crate::not_run::{find_program, not_run};
 
-const NET: &[&str] = &["the sandbox allows no network; if the script needs it, run with --allow net"];
-const HOST: &[&str] = &["if the script needs x.test, run with --allow net:x.test"];
 const CURL: (&str, &str) = ("curl", "");
 const WGET: (&str, &str) = ("wget", "");
 const GIT: (&str, &str) = ("git", "");
@@ -17,18 +15,22 @@ fn a_silent_program_is_known_after_lines_of_progress() {
             script(
                 CURL,
                 "set -e\nURL=https://x.test/hook\necho 'Deploying...' >&2\nR=$(curl -s -X POST \"$URL\")\necho $R",
-                HOST,
+                OBSERVED,
             ),
-            script(CURL, "set -e\necho 'Deploying...' >&2\ncurl -s \\\n  \"https://x.test/$HOSTNAME\"", HOST),
-            script(CURL, "set -e\nURL=$(echo https://x.test)\necho up >&2\ncurl -s \"$URL\"", NET),
-            script(WGET, "set -e\necho up >&2\nwget -q https://x.test/a", HOST),
-            script(WGET, "wget -q https://x.test/a", HOST),
+            script(
+                CURL,
+                "set -e\necho 'Deploying...' >&2\ncurl -s \\\n  \"https://x.test/$HOSTNAME\"",
+                OBSERVED,
+            ),
+            script(CURL, "set -e\nURL=$(echo https://x.test)\necho up >&2\ncurl -s \"$URL\"", OBSERVED),
+            script(WGET, "set -e\necho up >&2\nwget -q https://x.test/a", OBSERVED),
+            script(WGET, "wget -q https://x.test/a", OBSERVED),
             script(
                 GIT,
                 "set -e\necho '[1/6] Cloning...' >&2\ngit clone --quiet https://x.test/a $TMPDIR/a 2>/dev/null",
-                HOST,
+                OBSERVED,
             ),
-            script(GIT, "git clone --quiet https://x.test/a $TMPDIR/a 2>/dev/null", HOST),
+            script(GIT, "git clone --quiet https://x.test/a $TMPDIR/a 2>/dev/null", OBSERVED),
         ],
         |_| {},
     );
@@ -57,7 +59,7 @@ fn a_network_error_on_standard_output_counts_if_standard_error_says_nothing_of_i
         console.log(JSON.stringify({error, doi: 1}, null, 1)); console.error('[info] checked 1; 0 succeeded'); process.exit(2) })()";
     check(
         [
-            script(NODE, CHECKER, NET),
+            script(NODE, CHECKER, OBSERVED),
             script(SHELL, "echo '{\"error\": \"fetch failed\"}'; echo '1 error in the log' >&2; exit 2", &[]),
         ],
         |_| {},
@@ -96,7 +98,7 @@ fn a_script_that_ends_well_without_its_network_has_a_warning() {
         assert_eq!(answer.code, 0, "{answer:?}");
         let said = warnings(&answer.json()).join("\n");
         assert_eq!(
-            said.contains("ended well, but the sandbox allows no network"),
+            said.contains("tried x.test: it is not granted; grant net:x.test"),
             is_warned,
             "{text}: {said}"
         );

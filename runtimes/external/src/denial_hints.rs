@@ -15,7 +15,7 @@ use crate::hints::file_change::{
 use crate::hints::git_change::git_hint;
 use crate::hints::missing_file::skill_file_hint;
 use crate::hints::network::{
-    NETWORK_TEXTS, RunNetwork, fetch_hint, hosts_hint, named_host_hint, no_network_hint,
+    NETWORK_TEXTS, RunNetwork, fetch_hint, hosts_hint, named_host_hint, no_network_hint, refused_hosts_hint,
 };
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::repository::repository_hint;
@@ -137,12 +137,12 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
         .or_else(|| git_hint(ctx, project, last_lines(text)))
         .or_else(|| user_home_hint(ctx, place.home, text))
         .or_else(|| network_hint(ctx, text, place.network))
-        .or_else(|| pattern_hint(ctx, text, place.network.report.is_some()))
+        .or_else(|| pattern_hint(ctx, text, place.network.has_hosts()))
         .or_else(|| database_hint(ctx, place.script, text))
         .or_else(|| denied_file_hint(ctx, project, text))
         .or_else(|| skill_file_hint(ctx, project, text))
         .or_else(|| created_folder_hint(ctx, project, text))
-        .or_else(|| fetch_hint(ctx, text).filter(|_| place.network.report.is_none()))
+        .or_else(|| fetch_hint(ctx, text).filter(|_| !place.network.has_hosts()))
         .or_else(|| missing_program_hint(ctx, text))
         .or_else(|| unwritten_file_hint(ctx, project, place.script, text))
         .or_else(|| named_home_hint(ctx, place.home, place.script, text))
@@ -151,7 +151,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, said: &str, place: RunPlace<'_>) -
 /// The hint about the network, for a script that names what it missed there.
 pub(super) fn network_hint(ctx: &SkillContext, text: &str, network: RunNetwork<'_>) -> Option<Help> {
     let by_hosts = network.report.and_then(|report| hosts_hint(ctx, &text.to_lowercase(), report));
-    let can_name = network.can_name_hosts && network.report.is_none();
+    let can_name = network.can_name_hosts && !network.has_hosts();
     by_hosts.or_else(|| named_host_hint(ctx, text).filter(|_| can_name))
 }
 
@@ -159,10 +159,11 @@ pub(super) fn network_hint(ctx: &SkillContext, text: &str, network: RunNetwork<'
 pub(super) fn waiting_hint(ctx: &SkillContext, said: &str, network: RunNetwork<'_>) -> Option<Help> {
     let text = searched_end(said);
     let is_about_network = || matches_any(&text.to_lowercase(), NETWORK_TEXTS);
-    let without_name = || no_network_hint(ctx).filter(|_| network.report.is_none() && is_about_network());
+    let without_name = || no_network_hint(ctx).filter(|_| !network.has_hosts() && is_about_network());
     network_hint(ctx, text, network)
         .or_else(without_name)
-        .or_else(|| fetch_hint(ctx, text).filter(|_| network.report.is_none()))
+        .or_else(|| fetch_hint(ctx, text).filter(|_| !network.has_hosts()))
+        .or_else(|| network.report.and_then(|report| refused_hosts_hint(ctx, report)))
 }
 
 /// Whether the end of an output has the words of a refused access, before anything is done with it.

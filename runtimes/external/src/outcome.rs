@@ -11,7 +11,8 @@ use crate::error_line::{error_line, error_place};
 use crate::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::hints::hidden_file::hidden_file_hint;
 use crate::hints::network::{
-    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, tried_hosts,
+    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, refused_hosts_hint,
+    tried_hosts,
 };
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::run_output::RunOutput;
@@ -486,6 +487,7 @@ fn sandbox_hint(
     denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
         .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
         .or_else(by_program)
+        .or_else(|| network.report.and_then(|report| refused_hosts_hint(ctx, report)))
 }
 
 /// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.
@@ -589,7 +591,8 @@ fn process_report(ended: ProcessExit) -> ProcessReport {
     report.stderr_truncated = ended.stderr.truncated;
     report.stdout = lossy_utf8(ended.stdout.bytes);
     report.stderr = lossy_utf8(ended.stderr.bytes);
-    report.network = ended.network;
+    let has_news = |network: &NetworkReport| !network.hosts.is_empty() || network.refused_count > 0;
+    report.network = ended.network.filter(has_news);
     report
 }
 

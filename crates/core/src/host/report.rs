@@ -28,7 +28,7 @@ pub struct ProcessReport {
     pub stderr_truncated: bool,
     /// Its resource usage.
     pub usage: ProcessUsage,
-    /// What it did in its network; `null` if that was the machine's, or it had none, as without namespaces.
+    /// What it did in its network; `null` if that was the machine's, if no host was granted and none tried, and without namespaces.
     pub network: Option<NetworkReport>,
 }
 

@@ -80,8 +80,20 @@ pub(crate) struct RunNetwork<'a> {
     pub(crate) can_name_hosts: bool,
 }
 
-/// The hint for a script that reaches granted hosts only and failed with an error of the network: what it tried, and which grant
-/// would open that. `text` is in lower case.
+impl RunNetwork<'_> {
+    /// Whether it could reach hosts that were granted.
+    pub(crate) fn has_hosts(self) -> bool {
+        self.report.is_some_and(|report| !report.hosts.is_empty())
+    }
+
+    /// Whether nothing is known of what it tried.
+    fn is_unobserved(self) -> bool {
+        self.report.is_none_or(|report| report.hosts.is_empty() && report.refused.is_empty())
+    }
+}
+
+/// The hint for a script with a network of its own that failed with an error of the network: what it tried, and which grant would open
+/// that. `text` is in lower case.
 pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport) -> Option<Help> {
     let is_about_network = matches_any(text, NETWORK_TEXTS) || matches_any(text, UNREACHABLE_TEXTS);
     // A name without a dot may be any other word.
@@ -102,10 +114,7 @@ pub(crate) fn hosts_hint(ctx: &SkillContext, text: &str, network: &NetworkReport
         let reason = &refused.reason;
         return Some((format!("the script tried {refused}: {reason}; if the script needs it, {help}"), hint));
     }
-    if network.hosts.is_empty() {
-        return no_network_hint(ctx).filter(|_| is_about_network);
-    }
-    is_about_network.then(|| {
+    (is_about_network && !network.hosts.is_empty()).then(|| {
         let hosts = network.hosts.join(", ");
         let text = format!(
             "the script reaches only the hosts that are granted ({hosts}), at the ports 80 and 443 unless the grant names one; the \
@@ -196,7 +205,7 @@ pub(crate) fn lost_network_hint(
             || line.contains("\"fetch failed\"")
     };
     let line = last_lines(searched_end(text)).find(is_certain)?;
-    let without_name = no_network_hint(ctx).filter(|_| network.report.is_none() && script.uses_network())?;
+    let without_name = no_network_hint(ctx).filter(|_| network.is_unobserved() && script.uses_network())?;
     named_host_hint(ctx, line).filter(|_| network.can_name_hosts).or(Some(without_name))
 }
 
