@@ -209,7 +209,8 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     // Below `/tmp`, which leads to the one, nothing leads to the other.
     let socket_dirs =
         around.into_iter().chain([temporary_files.as_path()]).filter_map(pin_canonical).collect();
-    let rules = FileRules { read, own, write, socket_dirs, private_tmp: None, protected_paths };
+    let rules =
+        FileRules { read, own, write, socket_dirs, private_tmp: None, overlay: None, protected_paths };
     FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
 }
 

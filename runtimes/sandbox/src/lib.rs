@@ -8,6 +8,9 @@
 //! `landlock` needs no namespaces. Linux 5.10 is enough for the first, 5.13 with Landlock for the second. [`machine`] says what this one has,
 //! and [`Machine::refusal`] what it lacks and what would help.
 //!
+//! [`Launcher::mount_overlay`] gives programs a folder whose changes go to another one: [`Overlay::root`] shows it to the host program, and
+//! [`FileRules::overlay`] to a sandboxed one.
+//!
 //! Without the feature `launcher` and on other systems there are the types, and each start fails with
 //! [`Unsupported`](std::io::ErrorKind::Unsupported).
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -29,6 +32,8 @@ mod linux;
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "launcher", target_os = "linux")), allow(dead_code))]
 mod machine;
+#[cfg(unix)]
+mod overlay;
 #[cfg(unix)]
 mod probe;
 #[cfg(unix)]
@@ -53,10 +58,13 @@ pub use self::enforcement::{Enforcement, Restrictions, SIGNAL_SCOPE_ABI, TRUNCAT
 pub use self::fork_server_source::ForkServerSource;
 #[cfg(all(feature = "launcher", target_os = "linux"))]
 pub use self::linux::{
-    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
+    LaunchHandle, Launcher, Overlay, deny_all_files, fork_server_main, inherited_fd, machine,
+    restrict_to_computing,
 };
 #[cfg(unix)]
 pub use self::machine::{Environment, Landlock, Machine, NamespaceSettings, Namespaces, Refusal};
+#[cfg(unix)]
+pub use self::overlay::{OverlayError, OverlayRequest, UpperLack};
 #[cfg(unix)]
 pub use self::probe::probe;
 #[cfg(unix)]
@@ -65,14 +73,15 @@ pub use self::report::{
 };
 #[cfg(unix)]
 pub use self::request::{
-    EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, PRIVATE_TMP,
-    PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+    EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, OverlayMount,
+    PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
 };
 #[cfg(unix)]
 pub use self::response_timeout::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_report, wait_readable};
 #[cfg(all(unix, not(all(feature = "launcher", target_os = "linux"))))]
 pub use self::unsupported::{
-    LaunchHandle, Launcher, deny_all_files, fork_server_main, inherited_fd, machine, restrict_to_computing,
+    LaunchHandle, Launcher, Overlay, deny_all_files, fork_server_main, inherited_fd, machine,
+    restrict_to_computing,
 };
 
 /// Whether this build can start programs in a sandbox: on Linux, with the feature `launcher`.

@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +98,9 @@ pub struct FileRules {
     pub socket_dirs: Vec<PinnedPath>,
     /// The folder that the script has in the place of `/tmp`, of which it sees what is listed here. Only mounts can do that.
     pub private_tmp: Option<PinnedPath>,
+    /// The overlay that the script has in the place of a folder; all other rules are about what it shows. Only mounts can do that: without
+    /// them, the program does not start, even if the sandbox is not required.
+    pub overlay: Option<OverlayMount>,
     /// Exceptions: paths that stay read-only inside writable ones, and paths that stay hidden everywhere. Only mounts can enforce
     /// them.
     pub protected_paths: ProtectedPaths,
@@ -117,6 +122,17 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {
     fn from(path: &T) -> Self {
         Self { path: path.into(), file_id: None }
     }
+}
+
+/// An overlay and the folder in whose place it is, from [`Overlay::mount_at`](crate::Overlay::mount_at).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OverlayMount {
+    /// The lower folder.
+    pub(crate) target: PinnedPath,
+    /// The socket of the overlay's server, which the host has.
+    #[serde(skip)]
+    #[cfg_attr(not(all(feature = "launcher", target_os = "linux")), allow(dead_code))]
+    pub(crate) server: Option<Arc<OwnedFd>>,
 }
 
 /// Paths that a grant to read or write the folders around them does not include.

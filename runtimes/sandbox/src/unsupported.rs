@@ -1,10 +1,15 @@
 //! The launcher for systems and builds without a sandbox: every start fails with `Unsupported`.
 
+use std::convert::Infallible;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use super::SandboxLevel;
-use super::{ForkServerSource, LaunchRequest, Machine, RemoveFolder, SandboxPolicy, SupervisorReport};
+use super::{
+    ForkServerSource, LaunchRequest, Machine, OverlayError, OverlayMount, OverlayRequest, RemoveFolder,
+    SandboxPolicy, SupervisorReport,
+};
 
 /// A launcher that starts nothing.
 #[derive(Default)]
@@ -44,6 +49,12 @@ impl Launcher {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Always an error: `unsupported`.
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
+    pub fn mount_overlay(&self, _request: OverlayRequest<'_>) -> Result<Overlay, OverlayError> {
+        Err(OverlayError::NoOverlayfs)
+    }
+
     /// There is none.
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn server_program(&self) -> Option<std::path::PathBuf> {
@@ -60,6 +71,27 @@ impl Launcher {
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub fn uses_current_program(&self) -> bool {
         true
+    }
+}
+
+/// Never created.
+#[derive(Debug)]
+pub struct Overlay(Infallible);
+
+impl Overlay {
+    /// There is none.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        match self.0 {}
+    }
+
+    /// There is none.
+    pub fn detached(&self) -> io::Result<OwnedFd> {
+        match self.0 {}
+    }
+
+    /// There is none.
+    pub fn mount_at(&self, _path: &Path) -> OverlayMount {
+        match self.0 {}
     }
 }
 

@@ -302,9 +302,9 @@ const MAX_CORE_BYTES: u64 = 1;
 
 /// Leaves the program its standard streams and, at its fixed number, its end of the host API.
 fn install_fds(fds: LaunchFds) -> io::Result<()> {
-    let LaunchFds { stdin, stdout, stderr, api, control, report, egress } = fds;
+    let LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay } = fds;
     // Closed first, because their numbers may be the ones to assign.
-    drop((control, report, egress));
+    drop((control, report, egress, overlay));
     let streams = [stdin, stdout, stderr].map(dup_above_api_fd);
     let api = api.map(dup_above_api_fd).transpose()?;
     for (number, stream) in (0..).zip(streams) {

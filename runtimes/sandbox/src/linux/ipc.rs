@@ -33,11 +33,22 @@ pub(crate) struct LaunchFds {
     pub(crate) report: OwnedFd,
     /// Receives the sockets of a script that reaches granted hosts only.
     pub(crate) egress: Option<OwnedFd>,
+    /// A clone of the script's overlay, attached nowhere.
+    pub(crate) overlay: Option<OwnedFd>,
 }
 
 /// Every request has five descriptors; some have more.
 const MIN_FDS: usize = 5;
-const MAX_FDS: usize = MIN_FDS + 3;
+const MAX_FDS: usize = MIN_FDS + 4;
+
+/// The descriptors that go with the request to mount an overlay.
+pub(crate) struct OverlayFds {
+    /// The server's end of the socket to the host.
+    pub(crate) socket: OwnedFd,
+    pub(crate) lower: OwnedFd,
+    pub(crate) upper: OwnedFd,
+    pub(crate) work: OwnedFd,
+}
 
 /// Bytes of a request that fit in a message. Arguments may be larger.
 const MAX_INLINE_BYTES: usize = 8 << 10;
@@ -122,17 +133,20 @@ enum MessageContent {
     /// A request that a standby has accepted.
     Accepted(LaunchHeader),
     Prepare(SandboxProfile, Option<u64>),
+    MountOverlay,
     Shutdown,
 }
 
 /// The header of a request; a short request follows it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each says of one descriptor whether it comes along")]
 struct LaunchHeader {
     profile: SandboxProfile,
     nproc_rlimit: Option<u64>,
     is_inline: bool,
     has_api: bool,
     has_egress: bool,
+    has_overlay: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -158,6 +172,8 @@ pub(crate) enum Message {
     Launch(Box<LaunchMessage>),
     /// That a request with this profile and this process limit is about to come.
     Prepare(SandboxProfile, Option<u64>),
+    /// To mount an overlay of these folders, and to serve it.
+    MountOverlay(OverlayFds),
     /// That a standby has accepted this request; `None` if this process has too many descriptors to receive it.
     Accepted(Option<Box<LaunchMessage>>),
     /// That nothing more is to be run.
@@ -253,6 +269,13 @@ fn send_announcement(socket: &OwnedFd, content: MessageContent) {
     }
 }
 
+/// Sends the request to mount an overlay.
+pub(crate) fn send_mount_overlay(socket: &OwnedFd, fds: &OverlayFds) -> io::Result<()> {
+    let header = encode(&MessageHeader { release: RELEASE, content: MessageContent::MountOverlay })?;
+    let OverlayFds { socket: server, lower, upper, work } = fds;
+    send_with_fds(socket, &[IoSlice::new(&header)], &[server, lower, upper, work].map(AsFd::as_fd))
+}
+
 /// Sends a request.
 pub(crate) fn send_launch(socket: &OwnedFd, message: &LaunchMessage) -> io::Result<()> {
     send_request(socket, message, MessageContent::Launch)
@@ -273,25 +296,30 @@ fn send_request(
         EncodedRequest::Inline(bytes) => (bytes.as_slice(), None),
         EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
     };
-    let [api, egress] = [&fds.api, &fds.egress].map(|fd| fd.as_ref().map(AsFd::as_fd));
+    let [api, egress, overlay] = [&fds.api, &fds.egress, &fds.overlay].map(|fd| fd.as_ref().map(AsFd::as_fd));
     let launch = LaunchHeader {
         profile: *profile,
         nproc_rlimit: *nproc_rlimit,
         is_inline: long.is_none(),
         has_api: api.is_some(),
         has_egress: egress.is_some(),
+        has_overlay: overlay.is_some(),
     };
     let header = encode(&MessageHeader { release: RELEASE, content: content(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
-    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).chain(egress).collect();
-    let buffers = [IoSlice::new(&header), IoSlice::new(short)];
+    let optional = long.into_iter().chain(api).chain(egress).chain(overlay);
+    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(optional).collect();
+    send_with_fds(socket, &[IoSlice::new(&header), IoSlice::new(short)], &all)
+}
+
+fn send_with_fds(socket: &OwnedFd, buffers: &[IoSlice<'_>], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
+        if !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(Errno::NOMEM);
         }
-        retry_on_intr(|| sendmsg(socket, &buffers, &mut ancillary, SendFlags::NOSIGNAL))
+        retry_on_intr(|| sendmsg(socket, buffers, &mut ancillary, SendFlags::NOSIGNAL))
     };
     match send() {
         Err(Errno::TOOMANYREFS) => with_max_open_files(send)?,
@@ -336,12 +364,16 @@ pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Message> {
         _ => None,
     });
     let mut rights = rights.flatten();
-    let next = || rights.next().ok_or(io::ErrorKind::InvalidData);
+    let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
     let is_accepted = matches!(content, MessageContent::Accepted(_));
     let header = match content {
         MessageContent::Launch(launch) | MessageContent::Accepted(launch) => launch,
         MessageContent::Prepare(profile, process_limit) => {
             return Ok(Message::Prepare(profile, process_limit));
+        }
+        MessageContent::MountOverlay => {
+            let (socket, lower, upper, work) = (next()?, next()?, next()?, next()?);
+            return Ok(Message::MountOverlay(OverlayFds { socket, lower, upper, work }));
         }
         MessageContent::Shutdown => return Ok(Message::Shutdown),
     };
@@ -359,14 +391,15 @@ fn receive_launch(
     rest: &[u8],
     mut next: impl FnMut() -> Result<OwnedFd, io::ErrorKind>,
 ) -> Result<Box<LaunchMessage>, io::ErrorKind> {
-    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress } = header;
+    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress, has_overlay } = header;
     let (stdin, stdout, stderr) = (next()?, next()?, next()?);
     let (control, report) = (next()?, next()?);
     let request =
         if is_inline { EncodedRequest::Inline(rest.to_vec()) } else { EncodedRequest::Memfd(next()?.into()) };
     let api = has_api.then(&mut next).transpose()?;
     let egress = has_egress.then(&mut next).transpose()?;
-    let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress };
+    let overlay = has_overlay.then(&mut next).transpose()?;
+    let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay };
     Ok(Box::new(LaunchMessage {
         requested: profile,
         profile,
@@ -422,6 +455,7 @@ mod tests {
                     control: dev_null(),
                     report: report_write.into(),
                     egress: has_api.then(dev_null),
+                    overlay: has_api.then(dev_null),
                 };
                 let request = request(argument);
                 send_launch(&ours, &LaunchMessage::new(&request, SandboxLevel::Landlock, fds).unwrap())
@@ -430,6 +464,7 @@ mod tests {
                 assert_eq!(message.request.decode().unwrap().args, request.args, "{argument}");
                 assert_eq!(message.fds.api.is_some(), has_api);
                 assert_eq!(message.fds.egress.is_some(), has_api);
+                assert_eq!(message.fds.overlay.is_some(), has_api);
                 send_accepted(&ours, &message).unwrap();
                 let Message::Accepted(Some(copy)) = receive(&theirs).unwrap() else { panic!("{argument}") };
                 assert_eq!(copy.request.decode().unwrap().args, request.args, "{argument}");

@@ -118,6 +118,12 @@ impl StandbySupervisor {
                         is_mine && ipc::send_accepted(&self.server, &message).err().is_none_or(is_gone);
                     return is_kept.then_some(*message);
                 }
+                // The fork server answers.
+                Ok(Message::MountOverlay(fds)) => {
+                    if ipc::send_mount_overlay(&self.server, &fds).is_err() {
+                        ipc::send_taken(&self.requests);
+                    }
+                }
                 // This process has too many descriptors to receive more. Without a report its pipe hangs up.
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     ipc::send_taken(&self.requests);

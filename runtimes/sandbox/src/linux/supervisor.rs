@@ -121,8 +121,9 @@ pub(super) fn set_up_and_supervise(
     let (sandbox, network) = (&request.sandbox, message.profile.seccomp.network);
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();
     let egress_fd = message.fds.egress.take();
+    let overlay = message.fds.overlay.take();
     let set_up = |entered: &EnteredNamespaces| {
-        entered.set_up(&sandbox.files, sandbox.limits, network, &request.program)
+        entered.set_up(&sandbox.files, overlay.as_ref(), sandbox.limits, network, &request.program)
     };
     let setup = entered.as_ref().map(set_up).transpose();
     let egress = match (&setup, egress_fd) {
@@ -133,19 +134,24 @@ pub(super) fn set_up_and_supervise(
         _ => Ok(()),
     };
     let setup = setup.and_then(|setup| {
-        entered.as_mut().map_or(Ok(()), EnteredNamespaces::leave_mounts)?;
-        Ok(setup)
+        let left = entered.as_mut().map_or(Ok(()), EnteredNamespaces::leave_mounts);
+        left.map(|()| setup).map_err(|error| ("namespaces", error))
     });
+    // Attached, or of no use.
+    drop(overlay);
+    let has_overlay = sandbox.files.overlay.is_some();
     // A network without hosts is there to observe what is tried, and none is as tight.
     let lacks_hosts =
         sandbox.network == NetworkAccess::Hosts && !has_hosts && !sandbox.egress.ports.is_empty();
     // If the sandbox is required, everything this machine supports must be set up, or the run fails.
     let setup = match setup {
+        // It would run on the lower folder itself.
+        Ok(None) if has_overlay => Err(("overlay", Errno::OPNOTSUPP.into())),
         Ok(_) if egress.is_err() => Err(("hosts", egress.err().unwrap_or_else(|| Errno::IO.into()))),
         Ok(_) if lacks_hosts && sandbox.required => Err(("hosts", Errno::OPNOTSUPP.into())),
         Ok(setup) if !sandbox.required => Ok(setup),
-        Err(_) if !sandbox.required => return 1,
-        Err(error) => Err(("namespaces", error)),
+        Err(_) if !sandbox.required && !has_overlay => return 1,
+        Err(failed) => Err(failed),
         // Only a mount can hide what lies in the project.
         Ok(None) if !sandbox.files.protected_paths.own.is_empty() => {
             Err(("own folders", Errno::OPNOTSUPP.into()))

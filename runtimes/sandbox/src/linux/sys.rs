@@ -68,6 +68,11 @@ pub(super) fn unshare_mounts() -> io::Result<()> {
     unshare(libc::CLONE_NEWNS)
 }
 
+/// The same, and into a user namespace of its own, in which it has all capabilities. It must have one thread.
+pub(super) fn unshare_users_and_mounts() -> io::Result<()> {
+    unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+}
+
 fn unshare(namespace: libc::c_int) -> io::Result<()> {
     // SAFETY: passes an integer; no memory and no descriptor is shared less than before.
     if unsafe { libc::unshare(namespace) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

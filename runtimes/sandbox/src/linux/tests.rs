@@ -1,5 +1,6 @@
 //! What the sandbox promises, seen from the host.
 
+mod overlay;
 mod standby;
 
 use std::fs::File;
@@ -31,6 +32,7 @@ fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
             write: vec![project.into(), "/dev/null".into()],
             socket_dirs: Vec::new(),
             private_tmp: None,
+            overlay: None,
             protected_paths: ProtectedPaths::default(),
         },
         network: NetworkAccess::Blocked,

@@ -84,7 +84,7 @@ pub struct NamespaceSettings {
 
 impl Machine {
     /// The first two numbers of the kernel's release.
-    fn version(&self) -> Option<(u32, u32)> {
+    pub(crate) fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }

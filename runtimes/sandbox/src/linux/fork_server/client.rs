@@ -19,11 +19,12 @@ use super::main_hook::{FORK_SERVER_ARG, has_main_hook};
 use super::server;
 use crate::SandboxLevel;
 use crate::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
+use crate::linux::overlay::client::{Overlay, PendingOverlay, detached};
 use crate::linux::sys::ForkResult;
 use crate::linux::{child, ipc, sys};
 use crate::{
-    ForkServerSource, LaunchRequest, NetworkAccess, RemoveFolder, SandboxPolicy, SupervisorReport,
-    remove_folder, wait_for_report, wait_readable,
+    ForkServerSource, LaunchRequest, NetworkAccess, OverlayError, OverlayRequest, RemoveFolder,
+    SandboxPolicy, SupervisorReport, remove_folder, wait_for_report, wait_readable,
 };
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
@@ -103,15 +104,35 @@ impl Launcher {
             control: control_read.into(),
             report: report_write.into(),
             egress: egress_write,
+            overlay: request.sandbox.files.overlay.as_ref().map(detached).transpose()?,
         };
         let message = LaunchMessage::new(request, self.level, fds)?;
+        self.submit(|socket| ipc::send_launch(socket, &message))?;
+        Ok(LaunchHandle { control: control.into(), report: report.into(), egress })
+    }
+
+    /// Mounts an overlay, whose server is a process of its own: as long as the overlay or a [request](crate::OverlayMount) with it exists, it has
+    /// mounted it where nobody else sees it.
+    ///
+    /// The folder for changes then has the format of overlayfs with the option `userxattr`: a deleted file is a character device with
+    /// the number 0:0, and a folder that shows nothing of the lower one has the attribute `user.overlay.opaque`. No folder of the lower
+    /// one is ever moved: `rename` fails with `EXDEV`, and programs copy it. Nothing is written to the disk at once (`fsync` does nothing).
+    pub fn mount_overlay(&self, request: OverlayRequest<'_>) -> Result<Overlay, OverlayError> {
+        if self.level != SandboxLevel::Namespaces {
+            return Err(OverlayError::Level(self.level));
+        }
+        PendingOverlay::open(request)?.mount(|fds| self.submit(|socket| ipc::send_mount_overlay(socket, fds)))
+    }
+
+    /// Sends a request to the fork server, which is started first if there is none.
+    fn submit(&self, send: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<()> {
         let mut client = self.lock_client();
-        *client = Some(match client.take().map(|running| running.submit(&message)) {
+        *client = Some(match client.take().map(|running| running.submit(&send)) {
             Some(Ok(running)) => running,
             // There is no fork server yet, or it was killed.
-            _ => ForkServerClient::spawn(&self.source, self.remove_folder)?.submit(&message)?,
+            _ => ForkServerClient::spawn(&self.source, self.remove_folder)?.submit(&send)?,
         });
-        Ok(LaunchHandle { control: control.into(), report: report.into(), egress })
+        Ok(())
     }
 
     /// The program that runs as the fork server: its `main` begins with the hook. `None` if a copy of the host does the work.
@@ -200,12 +221,12 @@ impl ForkServerClient {
 
     /// Returns the client if the fork server accepted the request; no other server may get it then. A server started before the
     /// host gave up rights is an error.
-    fn submit(self, message: &LaunchMessage) -> io::Result<Self> {
+    fn submit(self, send: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<Self> {
         let no_reply = || io::Error::other("the helper that starts processes does not answer");
         if self.effective_ids != effective_ids() {
             return Err(no_reply());
         }
-        ipc::send_launch(&self.socket, message).map_err(|error| match Errno::from_io_error(&error) {
+        send(&self.socket).map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::TOOMANYREFS) => io::Error::other(
                 "programs of this user have as many descriptors on their way through sockets as this one may have open; try again, or raise its `ulimit -n`",
             ),

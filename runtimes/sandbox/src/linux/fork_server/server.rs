@@ -12,14 +12,14 @@ use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_b
 use super::namespace_support::NamespaceSupport;
 use crate::SandboxLevel;
 use crate::linux::cleanup_list::CleanupList;
-use crate::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
+use crate::linux::ipc::{EncodedRequest, LaunchMessage, Message, OverlayFds, SandboxProfile};
 use crate::linux::layers::namespaces::NamespaceConfig;
 use crate::linux::layers::{capabilities, landlock};
 use crate::linux::mount_watcher::MountWatcher;
 use crate::linux::standby::{StandbyHandle, StandbySupervisor};
 use crate::linux::supervisor::LaunchTask;
 use crate::linux::sys::ForkResult;
-use crate::linux::{child_processes, ipc, sys};
+use crate::linux::{child_processes, ipc, overlay, sys};
 use crate::{RESPONSE_TIMEOUT, RemoveFolder, TREE_EXIT_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
@@ -52,6 +52,10 @@ pub(super) fn serve(socket: &impl AsFd, remove_folder: RemoveFolder) -> ! {
                 drop(server);
                 sys::exit(standby.wait_and_run());
             }
+            NextAction::ServeOverlay(fds) => {
+                drop(server);
+                sys::exit(overlay::server::serve(fds));
+            }
         }
     }
 }
@@ -66,6 +70,8 @@ enum NextAction {
     Supervise(Box<LaunchTask>),
     /// This is the supervisor that was forked to stand by.
     StandBy(StandbySupervisor),
+    /// This is the process that was forked to mount an overlay of these folders and to serve it.
+    ServeOverlay(OverlayFds),
 }
 
 /// How long the supervisor has the processor to itself after a start: a fork takes as long, and would delay it.
@@ -79,6 +85,7 @@ struct ForkServer {
     /// Without it no standby is kept.
     mount_watcher: Option<MountWatcher>,
     supervisors: Vec<Pid>,
+    overlay_servers: Vec<Pid>,
     /// As long as there is one, it receives the requests.
     standby: Option<StandbyHandle>,
     /// A standby that is still to be forked, and when.
@@ -126,6 +133,7 @@ impl ForkServer {
             namespaces: NamespaceSupport::default(),
             mount_watcher: MountWatcher::open(),
             supervisors: Vec::new(),
+            overlay_servers: Vec::new(),
             standby: None,
             pending_standby: None,
             has_launched_before: false,
@@ -174,6 +182,7 @@ impl ForkServer {
                 }
             }
             Ok(Message::Prepare(profile, process_limit)) => return self.prepare(profile, process_limit),
+            Ok(Message::MountOverlay(fds)) => return self.start_overlay_server(fds),
             Ok(Message::Shutdown) => return self.shut_down(),
             // A host of another release, which has started nothing here.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
@@ -211,7 +220,12 @@ impl ForkServer {
                 standby.kill_and_reap();
                 if ipc::send_taken(&self.socket) { self.launch(*message) } else { NextAction::Continue }
             }
-            // The same, and this process has too many descriptors to receive it.
+            // The standby waits for the next request.
+            Ok(Message::MountOverlay(fds)) => {
+                self.standby = Some(standby);
+                self.start_overlay_server(fds)
+            }
+            // It does not fit, and this process has too many descriptors to receive it.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 standby.kill_and_reap();
                 ipc::send_taken(&self.socket);
@@ -231,6 +245,19 @@ impl ForkServer {
                 NextAction::Continue
             }
         }
+    }
+
+    /// Forks a process that mounts an overlay. Without an answer its socket hangs up.
+    fn start_overlay_server(&mut self, fds: OverlayFds) -> NextAction {
+        if !ipc::send_taken(&self.socket) {
+            return NextAction::Continue;
+        }
+        match sys::fork() {
+            Ok(ForkResult::Child) => return NextAction::ServeOverlay(fds),
+            Ok(ForkResult::Parent(pid)) => self.overlay_servers.push(pid),
+            Err(_) => {}
+        }
+        NextAction::Continue
     }
 
     fn shut_down(&mut self) -> NextAction {
@@ -415,6 +442,10 @@ impl ForkServer {
                 standby.wait_status = Some(status);
                 continue;
             }
+            if let Some(index) = self.overlay_servers.iter().position(|server| server.as_raw_pid() == pid) {
+                self.overlay_servers.swap_remove(index);
+                continue;
+            }
             let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);
             has_orphans |= status != 0 || index.is_none();
             if let Some(index) = index {
@@ -428,7 +459,8 @@ impl ForkServer {
 
     fn kill_orphans(&self) {
         let standby = self.standby.as_ref().map(|standby| standby.pid);
-        let own: Vec<Pid> = self.supervisors.iter().copied().chain(standby).collect();
+        let own: Vec<Pid> =
+            self.supervisors.iter().chain(&self.overlay_servers).copied().chain(standby).collect();
         child_processes::kill_all_except(&own);
     }
 

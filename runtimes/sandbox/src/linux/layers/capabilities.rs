@@ -20,12 +20,22 @@ pub(crate) fn drop_bounding_set() -> Result<()> {
 
 /// Drops every capability, for good.
 pub(crate) fn drop_own() -> Result<()> {
-    let left = retained_capabilities()?;
+    drop_all_except(retained_capabilities()?)
+}
+
+/// Drops every capability but those of these that it has.
+pub(crate) fn drop_all_except(retained: CapabilitySet) -> Result<()> {
+    let left = capabilities(None)?.permitted.intersection(retained);
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
         CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() },
     )
+}
+
+/// Whether this process has the capability to mount.
+pub(crate) fn can_mount() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// Root in a container keeps `DAC_OVERRIDE`, if it has it: a project may belong to another user, and Landlock restricts what it

@@ -100,9 +100,10 @@ impl PreparedRuleset {
     /// Whether it was made for these rules, and no mount covers any of its files.
     fn fits(&self, rules: &FileRules, network: NetworkAccess) -> bool {
         let ProtectedPaths { hidden, own, .. } = &rules.protected_paths;
-        let is_covered = |path: &OsStr| {
-            hidden.iter().chain(own).any(|cover| begins_with(Path::new(path), Path::new(cover)))
-        };
+        let overlay = rules.overlay.iter().map(|overlay| &overlay.target.path);
+        let covers: Vec<&OsString> = hidden.iter().chain(own).chain(overlay).collect();
+        let is_covered =
+            |path: &OsStr| covers.iter().any(|cover| begins_with(Path::new(path), Path::new(cover)));
         self.network == network
             && self.read.iter().map(|(path, _)| path.as_os_str()).eq(uncovered(&rules.read, network))
             && !rules.read.iter().any(|path| is_covered(path))

@@ -17,7 +17,7 @@ use crate::linux::sys;
 use crate::linux::sys::{MountChange, mount_setattr};
 
 /// A clone of the mounts at an open file or folder, attached nowhere.
-pub(super) fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -26,7 +26,7 @@ pub(super) fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a clone over an open file or folder.
-pub(super) fn attach(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
+pub(crate) fn attach(mount: &OwnedFd, target: &OwnedFd) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, c"", target, c"", flags)?)
 }
@@ -53,7 +53,7 @@ pub(super) fn attach_read_only(mount: &OwnedFd, target: &OwnedFd, change: MountC
 }
 
 /// Changes all mounts of this namespace.
-pub(super) fn change_all_mounts(change: MountChange) -> io::Result<()> {
+pub(crate) fn change_all_mounts(change: MountChange) -> io::Result<()> {
     match mount_setattr(&CWD, c"/", change) {
         Err(error) if is_unsupported(&error) => match change {
             MountChange::Private => {

@@ -123,7 +123,7 @@ pub(super) fn enter<'a>(
 }
 
 /// Enters the new root and detaches the old one.
-fn pivot(root: &OwnedFd) -> io::Result<()> {
+pub(crate) fn pivot(root: &OwnedFd) -> io::Result<()> {
     fchdir(root)?;
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;

@@ -8,10 +8,10 @@ use rustix::mount::MountFlags;
 use crate::linux::procfs::read_lossy;
 
 /// A mount: its device, the folder of the device that is its root, its mount point, and its options.
-pub(super) struct Mount {
+pub(crate) struct Mount {
     pub(super) device: String,
     pub(super) root: PathBuf,
-    pub(super) target: PathBuf,
+    pub(crate) target: PathBuf,
     options: String,
 }
 
@@ -41,7 +41,7 @@ impl Mount {
 }
 
 /// All of them, in the order in which they were attached.
-pub(super) fn read_mounts() -> io::Result<Vec<Mount>> {
+pub(crate) fn read_mounts() -> io::Result<Vec<Mount>> {
     Ok(read_lossy("/proc/thread-self/mountinfo")?.lines().filter_map(Mount::parse).collect())
 }
 

@@ -25,7 +25,7 @@ use crate::linux::layers::private_tmp::PrivateTmp;
 use crate::linux::layers::tmpfs::new_tmpfs;
 use crate::linux::sys;
 use crate::linux::sys::MountChange;
-use crate::{FileRules, PinnedPath, ProtectedPaths};
+use crate::{FileRules, OverlayMount, PinnedPath, ProtectedPaths};
 
 /// What to mount over a path.
 enum MountStep {
@@ -62,13 +62,31 @@ pub(crate) struct AppliedMounts {
     pub(crate) shm: Option<OwnedFd>,
 }
 
-/// Applies all mounts for a program.
+/// Lets no mount events in any more. Returns whether a protected path is visible through another mount, which is checked before the sandbox
+/// mounts more than `/proc`.
+pub(crate) fn isolate(files: &FileRules) -> io::Result<bool> {
+    change_all_mounts(MountChange::Private)?;
+    Ok(have_mount_alias(files))
+}
+
+/// Attaches a script's overlay, if it has one, so that everything that is opened later is opened in it.
+pub(crate) fn attach_overlay(at: Option<&OverlayMount>, overlay: Option<&OwnedFd>) -> io::Result<()> {
+    match (at, overlay) {
+        (None, None) => Ok(()),
+        (Some(at), Some(overlay)) => attach(overlay, &open_pinned(&at.target)?),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Applies all other mounts for a program.
 ///
 /// After an error the mounts are in no state to run anything in.
-pub(crate) fn apply(files: &FileRules, shm_limit: Option<u64>, program: &OsStr) -> io::Result<AppliedMounts> {
-    change_all_mounts(MountChange::Private)?;
-    // Checked before the sandbox mounts more than `/proc`.
-    let have_alias = have_mount_alias(files);
+pub(crate) fn apply(
+    files: &FileRules,
+    have_alias: bool,
+    shm_limit: Option<u64>,
+    program: &OsStr,
+) -> io::Result<AppliedMounts> {
     let mut steps = steps(files, shm_limit)?;
     let is_writable = |path: &Path| matches!(steps.get(path), Some(MountStep::Writable(_)));
     let private_tmp = PrivateTmp::prepare(files, is_writable)?;

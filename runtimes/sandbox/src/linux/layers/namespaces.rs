@@ -11,7 +11,6 @@ use std::os::fd::OwnedFd;
 use rustix::process::{
     DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
 };
-use rustix::thread::CapabilitySet;
 
 use super::mount_root::OwnMounts;
 use super::mounts::AppliedMounts;
@@ -95,9 +94,7 @@ impl NamespaceConfig {
     /// What to try, best first.
     fn candidates(is_in_empty_netns: bool) -> impl Iterator<Item = Self> {
         let user = Some((geteuid(), getegid()));
-        let has_sys_admin = rustix::thread::capabilities(None)
-            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
-        let user_namespaces = if has_sys_admin { vec![None, user] } else { vec![user] };
+        let user_namespaces = if capabilities::can_mount() { vec![None, user] } else { vec![user] };
         let networks = [NetworkIsolation::OwnNetns, NetworkIsolation::FilterOnly];
         networks.into_iter().flat_map(move |network| {
             user_namespaces.clone().into_iter().map(move |user_namespace| match (user_namespace, network) {
@@ -114,7 +111,9 @@ impl NamespaceConfig {
             ForkResult::Child => {
                 let setup = self.enter(None).and_then(|mut entered| {
                     let (files, limits) = (FileRules::default(), ResourceLimits::default());
-                    entered.set_up(&files, limits, NetworkAccess::Blocked, OsStr::new("/"))?;
+                    let network = NetworkAccess::Blocked;
+                    let set_up = entered.set_up(&files, None, limits, network, OsStr::new("/"));
+                    set_up.map_err(|(_, error)| error)?;
                     entered.leave_mounts()
                 });
                 sys::exit(setup.err().map_or(0, |error| sys::errno(&error).max(libc::EPERM)))
@@ -166,14 +165,16 @@ impl NamespaceConfig {
 }
 
 impl EnteredNamespaces {
-    /// Sets them up for a script that is run by this program.
+    /// Sets them up for a script that is run by this program, with the overlay that the rules are about. After an error, which step
+    /// failed and why.
     pub(crate) fn set_up(
         &self,
         files: &FileRules,
+        overlay: Option<&OwnedFd>,
         limits: ResourceLimits,
         network: NetworkAccess,
         program: &OsStr,
-    ) -> io::Result<NamespaceSetup> {
+    ) -> Result<NamespaceSetup, (&'static str, io::Error)> {
         let Self { config, private_proc, pid_limit, .. } = *self;
         let is_limited = |max| pid_limit == Some(max) || (private_proc && limit_pids(max));
         // Set now, while it can still be changed.
@@ -185,7 +186,11 @@ impl EnteredNamespaces {
         if network == NetworkAccess::Hosts {
             limit_socket_buffers();
         }
-        let AppliedMounts { protected_paths, shm } = mounts::apply(files, limits.tree_memory, program)?;
+        let at = |step: &'static str| move |error: io::Error| (step, error);
+        let have_alias = mounts::isolate(files).map_err(at("namespaces"))?;
+        mounts::attach_overlay(files.overlay.as_ref(), overlay).map_err(at("overlay"))?;
+        let AppliedMounts { protected_paths, shm } =
+            mounts::apply(files, have_alias, limits.tree_memory, program).map_err(at("namespaces"))?;
         let nproc_rlimit = limits.processes.filter(|_| !has_pid_limit && config.user_namespace.is_some());
         Ok(NamespaceSetup {
             protected_paths,
@@ -201,6 +206,16 @@ impl EnteredNamespaces {
     pub(crate) fn leave_mounts(&mut self) -> io::Result<()> {
         self.own_mounts.take().map_or(Ok(()), |own| own.enter())
     }
+}
+
+/// Moves this process, which has one thread, into a mount namespace of its own, in which it may mount, and remains the user it was.
+pub(crate) fn enter_own_mounts() -> io::Result<()> {
+    if capabilities::can_mount() && sys::unshare_mounts().is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (geteuid(), getegid());
+    sys::unshare_users_and_mounts()?;
+    map_own_ids(user, group)
 }
 
 /// Whether a resource was exhausted at that moment.
