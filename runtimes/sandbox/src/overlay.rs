@@ -16,7 +16,8 @@ pub struct OverlayRequest<'a> {
     /// The folder for what they change; empty, or from an earlier overlay of the same folder. Only this user should be able to enter the
     /// folder around it: what is in it has the owners and modes that the programs chose.
     pub upper: &'a Path,
-    /// An empty folder on the same mount as `upper`, which the kernel works in. It serves one overlay.
+    /// An empty folder on the same mount as `upper`, which the kernel works in. It serves one overlay, and can be removed like any other
+    /// when that is gone.
     pub work: &'a Path,
 }
 
@@ -53,8 +54,8 @@ pub enum UpperLack {
     OnOverlayfs,
     /// Its file system has no user attributes.
     UserXattrs,
-    /// It is in the lower folder, or around it.
-    Separate,
+    /// It contains the lower folder. The reverse is possible: what shows the folder for changes in the overlay cannot be entered.
+    ContainsLower,
 }
 
 /// File systems that can hold changes.
@@ -99,8 +100,8 @@ path.display()
 ),
                 SUITABLE.into(),
             ),
-            Self::Upper(path, UpperLack::Separate) => (
-                format!("{} and the folder that the overlay shows contain one another", path.display()),
+            Self::Upper(path, UpperLack::ContainsLower) => (
+                format!("{} contains the folder that the overlay shows", path.display()),
                 "use a folder for changes that is elsewhere".into(),
             ),
             Self::MountBelow(lower, mount) => (

@@ -121,7 +121,11 @@ impl Launcher {
         if self.level != SandboxLevel::Namespaces {
             return Err(OverlayError::Level(self.level));
         }
-        PendingOverlay::open(request)?.mount(|fds| self.submit(|socket| ipc::send_mount_overlay(socket, fds)))
+        self.mount_pending(PendingOverlay::open(request)?)
+    }
+
+    pub(crate) fn mount_pending(&self, overlay: PendingOverlay) -> Result<Overlay, OverlayError> {
+        overlay.mount(|fds| self.submit(|socket| ipc::send_mount_overlay(socket, fds)))
     }
 
     /// Sends a request to the fork server, which is started first if there is none.

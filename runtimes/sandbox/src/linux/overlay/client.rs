@@ -54,6 +54,7 @@ pub(crate) fn detached(mount: &OverlayMount) -> io::Result<OwnedFd> {
     request_clone(server)
 }
 
+/// Receives the clone that is ready, and requests the next one.
 fn request_clone(server: &OwnedFd) -> io::Result<OwnedFd> {
     let is_gone = |error: io::Error| io::Error::other(format!("the overlay's process has ended: {error}"));
     rustix::net::send(server, b"x", rustix::net::SendFlags::NOSIGNAL)
@@ -145,7 +146,7 @@ fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
         Failure::Replaced(path) => OverlayError::Replaced(path.into()),
         Failure::MountBelow(lower, mount) => OverlayError::MountBelow(lower.into(), mount.into()),
         Failure::NoOverlayfs => OverlayError::NoOverlayfs,
-        Failure::Mount(_, libc::ELOOP) => OverlayError::Upper(upper, UpperLack::Separate),
+        Failure::Mount(_, libc::ELOOP) => OverlayError::Upper(upper, UpperLack::ContainsLower),
         Failure::Mount(option, errno) => match machine() {
             Some(machine) if machine.version().is_some_and(|version| version < FIRST_RELEASE) => {
                 OverlayError::OldKernel(machine.kernel)

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat, readlink};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, chmodat, fstat, fstatvfs, openat, readlink};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
@@ -30,11 +30,13 @@ use crate::linux::layers::{capabilities, mount_root, namespaces};
 use crate::linux::sys::MountChange;
 use crate::linux::{ipc, sys};
 
-/// What the kernel uses of the process that mounts whenever it changes the folder for changes: it gives a copied file its owner, and goes
-/// through folders that the program could not. What a program may do is checked with its own rights before.
+/// What the kernel uses of the process that mounts whenever it changes the folder for changes: it gives a copied file its owner, goes
+/// through folders that the program could not, and finds the original of a copy. What a program may do is checked with its own rights
+/// before.
 const MOUNT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER);
 
 /// All features that would change the format of the folder for changes are off, whatever the kernel's defaults are. `xino` is about numbers
@@ -53,17 +55,20 @@ pub(crate) fn serve(fds: OverlayFds) -> i32 {
         Ok(mount) => mount,
         Err(failure) => return i32::from(reply(&socket, Err(failure)).is_err()),
     };
-    let opened = openat(&mount, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let mut next = confine(&mount).and_then(|()| Ok(opened?));
-    loop {
-        if reply(&socket, next.map_err(|error| refused("open", &error))).is_err() {
-            return 0;
-        }
+    let root = openat(&mount, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let is_sent = reply(&socket, root.map_err(|error| mount_failure("open", &error.into()))).is_ok();
+    // The host does not wait for this.
+    if !is_sent || confine(&mount).is_err() {
+        return 1;
+    }
+    // One clone is always ready.
+    while reply(&socket, clone_mount(&mount).map_err(|error| mount_failure("clone", &error))).is_ok() {
         match receive_message(&socket, &mut [0]) {
-            Ok((1.., _)) => next = clone_mount(&mount),
+            Ok((1.., _)) => {}
             _ => return 0,
         }
     }
+    0
 }
 
 fn reply(socket: &OwnedFd, result: Result<OwnedFd, Failure>) -> io::Result<()> {
@@ -74,7 +79,7 @@ fn reply(socket: &OwnedFd, result: Result<OwnedFd, Failure>) -> io::Result<()> {
     send_message(socket, &ipc::encode(&reply)?, &fds)
 }
 
-fn refused(step: &str, error: &io::Error) -> Failure {
+fn mount_failure(step: &str, error: &io::Error) -> Failure {
     Failure::Mount(step.into(), sys::errno(error))
 }
 
@@ -82,7 +87,7 @@ fn refused(step: &str, error: &io::Error) -> Failure {
 fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<OwnedFd, Failure> {
     let (upper_path, work_path) = (path_of(upper)?, path_of(work)?);
     // The working directory goes along into the new namespace, whatever has become of its path. Descriptors do not.
-    fchdir(lower).map_err(|error| refused("lowerdir", &error.into()))?;
+    fchdir(lower).map_err(|error| mount_failure("lowerdir", &error.into()))?;
     let entered = namespaces::enter_own_mounts().and_then(|()| change_all_mounts(MountChange::ReceiveOnly));
     entered.map_err(|error| Failure::Namespaces(sys::errno(&error)))?;
     let lower = open_same(lower, OsStr::new("."), |path| {
@@ -92,15 +97,19 @@ fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<OwnedFd, Fa
     let work = open_same(work, &work_path, open_no_symlinks)?;
     check_mounts_below()?;
     capabilities::drop_all_except(MOUNT_CAPABILITIES)
-        .map_err(|error| refused("capabilities", &error.into()))?;
+        .map_err(|error| mount_failure("capabilities", &error.into()))?;
     let mount = new_overlay(&lower, &upper, &work)?;
     // The kernel clones only what is attached.
-    attach(&mount, &lower).map_err(|error| refused("attach", &error))?;
+    attach(&mount, &lower).map_err(|error| mount_failure("attach", &error))?;
+    // The kernel gives its folders no mode, with which an ordinary user could not remove them as any other.
+    for folder in ["work", "work/incompat", "work/incompat/volatile"] {
+        chmodat(&work, folder, Mode::RWXU, AtFlags::empty()).ok();
+    }
     Ok(mount)
 }
 
 fn path_of(folder: &OwnedFd) -> Result<OsString, Failure> {
-    let link = readlink(fd_path(folder), Vec::new()).map_err(|error| refused("proc", &error.into()))?;
+    let link = readlink(fd_path(folder), Vec::new()).map_err(|error| mount_failure("proc", &error.into()))?;
     Ok(OsStr::from_bytes(link.as_bytes()).to_owned())
 }
 
@@ -124,9 +133,9 @@ fn open_same(
 
 /// An overlay would show the folders on which something is mounted as they are beneath.
 fn check_mounts_below() -> Result<(), Failure> {
-    let folder = getcwd(Vec::new()).map_err(|error| refused("lowerdir", &error.into()))?;
+    let folder = getcwd(Vec::new()).map_err(|error| mount_failure("lowerdir", &error.into()))?;
     let folder = PathBuf::from(OsStr::from_bytes(folder.as_bytes()));
-    let mounts = read_mounts().map_err(|error| refused("mountinfo", &error))?;
+    let mounts = read_mounts().map_err(|error| mount_failure("mountinfo", &error))?;
     let is_below = |target: &Path| target != folder && target.starts_with(&folder);
     match mounts.into_iter().find(|mount| is_below(&mount.target)) {
         Some(mount) => Err(Failure::MountBelow(folder.into(), mount.target.into())),
@@ -135,7 +144,7 @@ fn check_mounts_below() -> Result<(), Failure> {
 }
 
 fn new_overlay(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<OwnedFd, Failure> {
-    let at = |step: &'static str| move |error: Errno| refused(step, &error.into());
+    let at = |step: &'static str| move |error: Errno| mount_failure(step, &error.into());
     let overlay = match fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC) {
         Err(Errno::NODEV) => return Err(Failure::NoOverlayfs),
         opened => opened.map_err(at("fsopen"))?,

@@ -6,8 +6,15 @@ use super::*;
 
 /// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
 fn standby_of(launcher: &Launcher) -> i32 {
+    standby_beside(launcher, &[])
+}
+
+/// The standby of a launcher that has these other processes.
+pub(super) fn standby_beside(launcher: &Launcher, others: &[i32]) -> i32 {
     for _ in 0..1000 {
-        if let [standby] = supervisors_of(launcher)[..]
+        let mut children = supervisors_of(launcher);
+        children.retain(|pid| !others.contains(pid));
+        if let [standby] = children[..]
             && child_of(standby).is_some()
         {
             return standby;
@@ -160,7 +167,7 @@ fn no_standby_runs_without_namespaces_what_requires_them() {
 }
 
 /// From now on this process and its children get `EAGAIN` for a new mount namespace.
-fn fail_to_create_namespaces() {
+pub(super) fn fail_to_create_namespaces() {
     use seccompiler::{
         BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
         SeccompRule,
@@ -168,7 +175,8 @@ fn fail_to_create_namespaces() {
     let flag = u64::from(libc::CLONE_NEWNS.unsigned_abs());
     let has_flag =
         SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag).unwrap();
-    let rules = [(libc::SYS_clone, vec![SeccompRule::new(vec![has_flag]).unwrap()])].into();
+    let rule = vec![SeccompRule::new(vec![has_flag]).unwrap()];
+    let rules = [(libc::SYS_clone, rule.clone()), (libc::SYS_unshare, rule)].into();
     let again = SeccompAction::Errno(libc::EAGAIN.unsigned_abs());
     let filter =
         SeccompFilter::new(rules, SeccompAction::Allow, again, std::env::consts::ARCH.try_into().unwrap());
