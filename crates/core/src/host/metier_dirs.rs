@@ -82,6 +82,11 @@ pub fn package_store_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(PACKAGES_DIR))
 }
 
+/// The directory of change sets.
+pub fn changes_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(CHANGES_DIR))
+}
+
 /// The directory of the audit log.
 pub fn audit_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(AUDIT_DIR))
@@ -116,7 +121,7 @@ pub const CONFIG_FILE: &str = "config.toml";
 const DIR_NAME: &str = "metier";
 
 /// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, prepared packages,
-/// pending calls, and the audit log.
+/// pending calls, the audit log, and change sets.
 pub const WASM_CACHE_DIR: &str = "wasm";
 /// The file with the key that authenticates compiled modules.
 pub const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
@@ -126,9 +131,10 @@ const PLAN_JOURNAL_DIR: &str = "plan-journals";
 const PACKAGES_DIR: &str = "packages";
 const PENDING_DIR: &str = "pending";
 const AUDIT_DIR: &str = "audit";
+const CHANGES_DIR: &str = "changes";
 /// The directories in the data directory.
-const DATA_ENTRIES: [&str; 6] =
-    [TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR, PENDING_DIR, AUDIT_DIR];
+const DATA_ENTRIES: [&str; 7] =
+    [TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR, PENDING_DIR, AUDIT_DIR, CHANGES_DIR];
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.

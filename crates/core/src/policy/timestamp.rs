@@ -35,6 +35,11 @@ impl Timestamp {
         Self(seconds.min(END - 1))
     }
 
+    /// The seconds since the beginning of 1970.
+    pub fn seconds(self) -> u64 {
+        self.0
+    }
+
     /// So many seconds later.
     pub fn after_seconds(self, seconds: u64) -> Self {
         Self::from_seconds(self.0.saturating_add(seconds))

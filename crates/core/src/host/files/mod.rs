@@ -12,7 +12,7 @@ mod grep_sink;
 mod hard_links;
 mod ignore_rules;
 mod list;
-mod name_encoding;
+pub mod name_encoding;
 mod open;
 #[cfg(target_os = "linux")]
 mod openat2;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A name as text: bytes that are not UTF-8 become `\xFF`, and a backslash that would read as an escape becomes `\x5C`, so two
 /// names never look alike. Every other name is unchanged.
-pub(super) fn encode(name: &OsStr) -> Cow<'_, str> {
+pub fn encode(name: &OsStr) -> Cow<'_, str> {
     let bytes = name.as_encoded_bytes();
     match std::str::from_utf8(bytes) {
         Ok(text) if !has_escape(text) => Cow::Borrowed(text),
@@ -15,7 +15,7 @@ pub(super) fn encode(name: &OsStr) -> Cow<'_, str> {
 }
 
 /// The path that [`encode`] wrote. Only its own spelling counts as an escape: `.e\x6Ev` is a name with a backslash, not `.env`.
-pub(super) fn decode(path: &str) -> Cow<'_, Path> {
+pub fn decode(path: &str) -> Cow<'_, Path> {
     if has_escape(path) {
         let bytes = unescape(path);
         if escape(&bytes) == path {
