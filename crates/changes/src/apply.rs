@@ -290,7 +290,7 @@ impl Attempt<'_> {
             }
             Action::RemoveFolder { from, mode } => {
                 let expected = FileState { mode: *mode, ..(*from).clone() };
-                (Operation::RemoveFolder { path, mode: from.mode }, Some(expected))
+                (Operation::RemoveFolder { path, mode: *mode }, Some(expected))
             }
             Action::SetMode { from, to } => {
                 let folder = FileState::folder(*from);

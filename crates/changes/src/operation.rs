@@ -19,6 +19,9 @@ use super::model::{Conflict, FileState, decode, is_git};
 use super::snapshot::{MODE_BITS, identity, is_unchanged, special_noun, stat, state_of};
 use metier_core::host::OPEN_BY_NAME;
 
+/// A folder that was removed, while it is made again.
+const RESTORED_FOLDER: &str = "restored";
+
 /// Something that is done at one path of a project. Names without a path are those of the staging folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +32,7 @@ pub(crate) enum Operation {
     Remove { path: String, removed: String },
     /// Puts what is staged in the place of a file or a link, which lands in the staging folder.
     Replace { path: String, staged: String, removed: String, placed: StagedFile },
-    /// Removes an empty folder.
+    /// Removes an empty folder with these permissions, which include those of its owner.
     RemoveFolder { path: String, mode: u32 },
     /// Changes the permissions of a folder.
     SetMode { path: String, from: u32, to: u32 },
@@ -198,8 +201,10 @@ impl Operation {
             }
             Self::RemoveFolder { mode, .. } => {
                 if there.is_none() {
-                    mkdirat(dir, name, Mode::RWXU)?;
-                    set_folder_mode(dir, name, *mode)?;
+                    discard(staging, RESTORED_FOLDER.as_ref())?;
+                    mkdirat(staging, RESTORED_FOLDER, Mode::RWXU)?;
+                    set_folder_mode(staging, RESTORED_FOLDER.as_ref(), *mode)?;
+                    move_to_free(staging, RESTORED_FOLDER.as_ref(), dir, name)?;
                 }
                 Ok(None)
             }
@@ -408,7 +413,7 @@ pub(crate) fn discard(staging: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
 }
 
 /// Sets the permissions of a folder, which need not be readable; a link is not followed.
-pub(crate) fn set_folder_mode(dir: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<()> {
+pub(crate) fn set_folder_mode(dir: impl std::os::fd::AsFd, name: &OsStr, mode: u32) -> io::Result<()> {
     let flags = OPEN_BY_NAME | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = openat(dir, Path::new(name), flags, Mode::empty())?;
     let mode = Mode::from_raw_mode((mode & MODE_BITS) as _);

@@ -29,7 +29,7 @@ pub(crate) enum Action<'a> {
     Remove(&'a FileState),
     /// Puts what is staged in the place of a file or a link.
     Replace { from: &'a FileState, to: &'a FileState },
-    /// Removes an empty folder with these permissions.
+    /// Removes an empty folder, which has these permissions by then.
     RemoveFolder { from: &'a FileState, mode: u32 },
     /// Changes the permissions of a folder.
     SetMode { from: u32, to: u32 },

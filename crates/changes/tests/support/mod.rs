@@ -1,6 +1,8 @@
 //! A project, the upper folder of an overlay over it, and a store: what tests of change sets are made of.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod overlay;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::fd::{AsFd, OwnedFd};
