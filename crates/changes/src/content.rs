@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -79,10 +79,7 @@ pub(crate) fn prepare_staged(
                 // What the user's own file has beyond these bits stays as it is.
                 None if mode(fstat(&file)?.st_mode) == state.mode => {}
                 None => set_mode(&file, fstat(&file)?.st_mode, state.mode)?,
-                Some(staging) => {
-                    discard(staging.as_fd(), name.as_ref())?;
-                    copy(&mut file, staging, name, state.mode)?;
-                }
+                Some(staging) => copy(&mut file, staging, name, state.mode)?,
             }
         }
         EntryType::Folder => {
@@ -123,14 +120,20 @@ pub(crate) fn save(staging: &OwnedFd, name: &str, content: &OwnedFd) -> io::Resu
     copy(&mut file, content, name, mode(found.st_mode))
 }
 
-/// Copies a file to a free name of another folder, with its last change and these permissions.
+/// Copies a file to a name of another folder, with its last change and these permissions.
 fn copy(file: &mut File, dir: &OwnedFd, name: &str, mode: u32) -> io::Result<()> {
-    discard(dir.as_fd(), name.as_ref())?;
-    let mut copied = private_file::create(dir, name)?;
-    let mut write = |copied: &mut File| {
-        io::copy(file, copied)?;
-        set_mode(&*copied, 0o600, mode)?;
-        let about = fstat(&*file)?;
+    let about = fstat(&*file)?;
+    let mut copied = match private_file::create(dir, name) {
+        // An earlier attempt left it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            discard(dir.as_fd(), name.as_ref())?;
+            private_file::create(dir, name)?
+        }
+        copied => copied?,
+    };
+    let mut write = || {
+        copy_bytes(file, &mut copied, size(&about))?;
+        set_mode(&copied, 0o600, mode)?;
         #[allow(clippy::useless_conversion, clippy::cast_possible_wrap, reason = "other types elsewhere")]
         let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
         #[allow(clippy::useless_conversion, clippy::cast_possible_wrap, reason = "other types elsewhere")]
@@ -138,13 +141,24 @@ fn copy(file: &mut File, dir: &OwnedFd, name: &str, mode: u32) -> io::Result<()>
             last_access: time(about.st_atime, about.st_atime_nsec as _),
             last_modification: time(about.st_mtime, about.st_mtime_nsec as _),
         };
-        Ok(futimens(&*copied, &times)?)
+        Ok(futimens(&copied, &times)?)
     };
-    let written = write(&mut copied);
+    let written = write();
     if written.is_err() {
         unlinkat(dir, name, AtFlags::empty()).ok();
     }
     written
+}
+
+fn copy_bytes(file: &mut File, copy: &mut File, size: u64) -> io::Result<()> {
+    const SMALL: u64 = 64 << 10;
+    // For a small file, asking the kernel to copy it takes longer than to read and write it.
+    if size > SMALL {
+        return io::copy(file, copy).map(drop);
+    }
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
+    file.read_to_end(&mut content)?;
+    copy.write_all(&content)
 }
 
 /// Gives a file its permissions, without those that let a program run with the rights of its owner.

@@ -177,8 +177,8 @@ fn a_kill_while_a_set_is_stored_leaves_no_part_of_it() {
 fn difference(found: &Tree, expected: &Tree) -> String {
     let differ = |path: &&std::path::PathBuf| found.get(*path) != expected.get(*path);
     let paths: std::collections::BTreeSet<_> = found.keys().chain(expected.keys()).filter(differ).collect();
-    let lines = paths
-        .iter()
-        .map(|path| format!("{path:?}: {:?}, expected {:?}", found.get(*path), expected.get(*path)));
+    let lines = paths.iter().map(|path| {
+        format!("{}: {:?}, expected {:?}", path.display(), found.get(*path), expected.get(*path))
+    });
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -125,6 +125,10 @@ impl Overlay {
 
     /// Where the file lies that the script sees at a path.
     fn find(&self, path: &str) -> Option<PathBuf> {
+        // No action goes through a link.
+        if path.match_indices('/').any(|(at, _)| self.upper.join(&path[..at]).is_symlink()) {
+            return None;
+        }
         let above = self.upper.join(path);
         match above.symlink_metadata() {
             Ok(found) if found.file_type().is_char_device() => None,
