@@ -6,7 +6,7 @@ use std::time::Duration;
 use similar::ChangeTag;
 
 /// Maximum bytes of each text.
-const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// Lines around each change.
 const CONTEXT: usize = 3;
 /// How long the shortest difference is searched; after that a longer one is taken.

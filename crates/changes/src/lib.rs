@@ -39,6 +39,8 @@ mod snapshot;
 mod store;
 #[cfg(unix)]
 mod store_dir;
+#[cfg(unix)]
+mod stored_diff;
 mod summary;
 
 #[cfg(unix)]

@@ -13,10 +13,12 @@ use serde::Serialize;
 
 use super::apply::{ApplyReport, CONTENT, Direction, SetFolder, SetState};
 use super::content::{new_name, open_content, take};
+use super::diff::TextDiff;
 use super::journal::Journal;
 use super::model::{ChangeSet, Conflict, EntryType, escape};
 use super::plan::select;
 use super::snapshot::identity;
+use super::stored_diff::stored_diff;
 use super::{private_file, store_dir};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::metier_dirs;
@@ -211,6 +213,24 @@ impl ChangeStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             file => file.map(Some).map_err(failed),
         }
+    }
+
+    /// The lines that differ in a file of a stored set; `None` if there are none to show: of folders and links, of what is no text or is
+    /// larger than 1 MiB, and where the content is not stored any more or the project has another one.
+    pub fn text_diff(&self, set: &ChangeSet, change: usize, max_lines: usize) -> Result<Option<TextDiff>> {
+        let failed =
+            |source| SkillError::io(format_args!("failed to compare the change set {}", set.id), source);
+        let project = self.open_project(set)?;
+        let Some(dir) = store_dir::open(&self.folder, false)?.filter(|_| is_id(&set.id)) else {
+            return Err(missing_error(&set.id));
+        };
+        let folder = SetFolder::open(&dir, &set.id).map_err(failed)?;
+        stored_diff(set, change, &folder.content, project.as_fd(), max_lines).map_err(failed)
+    }
+
+    /// Opens the project of a set at its recorded path; `usage` if another folder is there now.
+    pub fn open_project(&self, set: &ChangeSet) -> Result<OwnedFd> {
+        open_project(set)
     }
 
     /// Applies changes of a set to its project, which `project` is. Paths at which the project has something else than before the run

@@ -251,3 +251,32 @@ fn the_store_is_private_and_bounded() {
     assert_eq!(bench.store().with_limits(old).prune().unwrap(), 0, "they are not a second old");
     assert!(bench.store().find("../../etc").is_err());
 }
+
+#[test]
+fn a_stored_change_has_a_diff_before_and_after_it_is_applied() {
+    let bench = Bench::new(&[("a", "one\ntwo\n"), ("gone", "x\n"), ("binary", "old")]);
+    write(&bench.upper, "a", "one\n2\n");
+    whiteout(&bench.upper, "gone");
+    write(&bench.upper, "binary", "\0");
+    write(&bench.upper, "new", "y\n");
+    let id = bench.read_and_keep();
+    let diffs = || -> Vec<_> {
+        let set = bench.store().find(&id).unwrap().set;
+        let diff = |index| bench.store().text_diff(&set, index, 99).unwrap().map(|diff| diff.to_string());
+        (0..set.changes.len()).map(diff).collect()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let expected = [
+        text("@@ -1,2 +1,2 @@\n one\n-two\n+2\n"),
+        None,
+        text("@@ -1 +0,0 @@\n-x\n"),
+        text("@@ -0,0 +1 @@\n+y\n"),
+    ];
+    assert_eq!(diffs(), expected);
+    bench.apply(&id, None, true);
+    assert_eq!(diffs(), expected);
+    bench.undo(&id);
+    assert_eq!(diffs(), expected);
+    write(&bench.project, "a", "the user's");
+    assert_eq!(diffs()[0], None);
+}
