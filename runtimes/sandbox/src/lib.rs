@@ -44,6 +44,8 @@ mod request;
 mod response_timeout;
 #[cfg(all(unix, not(all(feature = "launcher", target_os = "linux"))))]
 mod unsupported;
+#[cfg(unix)]
+mod watch;
 
 pub use self::file_id::FileId;
 pub use self::level::{ParseLevelError, SandboxLevel};
@@ -83,6 +85,8 @@ pub use self::unsupported::{
     LaunchHandle, Launcher, Overlay, deny_all_files, fork_server_main, inherited_fd, machine,
     restrict_to_computing,
 };
+#[cfg(unix)]
+pub use self::watch::{AccessKind, AccessKinds, Observations, ObservedAccess, WatchRules, WatchedFolder};
 
 /// Whether this build can start programs in a sandbox: on Linux, with the feature `launcher`.
 pub const HAS_LAUNCHER: bool = cfg!(all(feature = "launcher", target_os = "linux"));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Enforcement;
+use super::{Enforcement, Observations};
 
 /// How the tree ended, reported by its supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct SupervisorReport {
     pub exceeded_tree_memory: bool,
     /// Addresses that it connected to in vain, in a network of its own: at most [`MAX_FAILED_CONNECTIONS`].
     pub failed_connections: Vec<FailedConnection>,
+    /// What a watched run wanted to access; `None` if it was not watched, or could not be. It comes beside the report.
+    #[serde(skip)]
+    pub observations: Option<Observations>,
 }
 
 /// The most addresses that a report has of those that were not reached.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bytes;
-use crate::FileId;
+use crate::{FileId, WatchRules};
 
 /// The descriptor by which a script in a sandbox reaches the host API.
 pub const HOST_API_FD: i32 = 3;
@@ -55,6 +55,9 @@ pub struct SandboxPolicy {
     pub required: bool,
     /// The limits of each process and of all of them.
     pub limits: ResourceLimits,
+    /// Which accesses are reported; `None` if the run is not watched, which costs nothing. Where another sandbox around this one answers
+    /// system calls, no run can be watched, and the report has no observations.
+    pub watch: Option<WatchRules>,
 }
 
 /// Which network a script has.

@@ -378,6 +378,7 @@ fn launch_request(program: &Path, ctx: &SkillContext, machine_code_bytes: Option
                 file_size: Some(0),
                 open_files: Some(64),
             },
+            watch: None,
         },
         cleanup_dirs: Vec::new(),
         // The host enforces the deadline of each run.

@@ -4,20 +4,35 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::FailedConnection;
+use crate::linux::access_observer::AccessObserver;
 use crate::linux::connections::Connections;
+use crate::linux::observed_calls::ObservedCall;
 use crate::linux::{signal_filter, sys};
+use crate::{FailedConnection, Observations};
+
+/// What is reported of the calls of a tree.
+#[derive(Default)]
+pub(super) struct ObservedCalls {
+    /// Addresses that were connected to in vain.
+    pub(super) failed_connections: Vec<FailedConnection>,
+    /// The accesses of a watched run.
+    pub(super) observations: Option<Observations>,
+}
 
 /// The calls of one tree, which descends from this process.
 pub(super) struct CallFilter {
     listener: OwnedFd,
     connections: Connections,
+    observer: Option<AccessObserver>,
 }
 
 impl CallFilter {
-    /// Answers what waits at this descriptor.
-    pub(super) fn new(listener: OwnedFd, connections: Connections) -> Self {
-        Self { listener, connections }
+    /// Answers what waits at this descriptor, and observes the calls of a watched run.
+    pub(super) fn new(listener: OwnedFd, connections: Connections, observer: Option<AccessObserver>) -> Self {
+        if observer.is_some() {
+            sys::switch_directly(&listener);
+        }
+        Self { listener, connections, observer }
     }
 
     /// The first is readable when a call waits; the others are ready when a call can be ended.
@@ -32,18 +47,25 @@ impl CallFilter {
         self.connections.end_ready(&self.listener);
     }
 
-    /// Addresses that the script did not reach.
-    pub(super) fn into_failed_connections(self) -> Vec<FailedConnection> {
-        self.connections.into_failed()
-    }
-
-    /// Answers the call that has waited longest.
-    pub(super) fn answer_next(&mut self) {
+    /// Answers the call that has waited longest. As long as the program has not begun, it is one of the sandbox itself.
+    pub(super) fn answer_next(&mut self, has_begun: bool) {
         // Whoever made the call may be gone.
         let Ok(call) = sys::receive_call(&self.listener) else { return };
-        match call.number {
-            libc::SYS_connect => self.connections.answer(&self.listener, call),
+        match (call.number, ObservedCall::find(call.number), &mut self.observer) {
+            (libc::SYS_connect, ..) => self.connections.answer(&self.listener, call),
+            (_, Some(found), Some(observer)) if has_begun => {
+                observer.observe(&self.listener, &call, found);
+            }
+            (_, Some(_), _) => drop(sys::continue_call(&self.listener, &call)),
             _ => signal_filter::answer(&self.listener, &call),
+        }
+    }
+
+    /// What is to be reported of the calls.
+    pub(super) fn into_observed(self) -> ObservedCalls {
+        ObservedCalls {
+            failed_connections: self.connections.into_failed(),
+            observations: self.observer.map(AccessObserver::into_observations),
         }
     }
 }

@@ -118,7 +118,9 @@ fn become_program(
     let (step, error) = match apply_fixed_restrictions(profile, &socket) {
         Ok(enforcement) => {
             let previous = previous.and_then(|previous| previous.decode().ok());
-            let prepared = previous.as_ref().and_then(|previous| {
+            // The supervisor does not answer yet, for which the files of a watched run would wait.
+            let is_preparable = !profile.seccomp.is_watched;
+            let prepared = previous.as_ref().filter(|_| is_preparable).and_then(|previous| {
                 PreparedRuleset::new(&previous.sandbox.files.read, profile.seccomp.network)
             });
             // What this touches in memory is there when the next request arrives.
@@ -162,11 +164,13 @@ fn apply_fixed_restrictions(
     // The remaining steps need none of the calls it refuses.
     let applied = match answered.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into())) {
         // A sandbox around this one may answer calls already.
-        Err(_) if profile.seccomp.local_sockets => {
-            let without = SeccompOptions { local_sockets: false, ..profile.seccomp };
+        Err(_) if profile.seccomp.local_sockets || profile.seccomp.is_watched => {
+            let without = SeccompOptions { local_sockets: false, is_watched: false, ..profile.seccomp };
             let applied = apply_filter(without, supervisor);
-            // The supervisor waits for the descriptor.
-            rustix::io::write(supervisor, b"x").map_err(at("system calls"))?;
+            if !without.has_listener() {
+                // The supervisor waits for the descriptor.
+                rustix::io::write(supervisor, b"x").map_err(at("system calls"))?;
+            }
             applied
         }
         Err(_) if !profile.required && profile.seccomp.gaps.signals => {
@@ -302,9 +306,9 @@ const MAX_CORE_BYTES: u64 = 1;
 
 /// Leaves the program its standard streams and, at its fixed number, its end of the host API.
 fn install_fds(fds: LaunchFds) -> io::Result<()> {
-    let LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay } = fds;
+    let LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay, observations } = fds;
     // Closed first, because their numbers may be the ones to assign.
-    drop((control, report, egress, overlay));
+    drop((control, report, egress, overlay, observations));
     let streams = [stdin, stdout, stderr].map(dup_above_api_fd);
     let api = api.map(dup_above_api_fd).transpose()?;
     for (number, stream) in (0..).zip(streams) {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SandboxLevel;
 use crate::linux::layers::seccomp::{KernelGaps, SeccompOptions};
-use crate::{LaunchRequest, NetworkAccess, SIGNAL_SCOPE_ABI, SandboxPolicy, TRUNCATION_ABI};
+use crate::{LaunchRequest, NetworkAccess, Observations, SIGNAL_SCOPE_ABI, SandboxPolicy, TRUNCATION_ABI};
 
 /// The descriptors that go with a request.
 pub(crate) struct LaunchFds {
@@ -35,11 +35,13 @@ pub(crate) struct LaunchFds {
     pub(crate) egress: Option<OwnedFd>,
     /// A clone of the script's overlay, attached nowhere.
     pub(crate) overlay: Option<OwnedFd>,
+    /// The file to which the observations of a watched run are written before the report.
+    pub(crate) observations: Option<OwnedFd>,
 }
 
 /// Every request has five descriptors; some have more.
 const MIN_FDS: usize = 5;
-const MAX_FDS: usize = MIN_FDS + 4;
+const MAX_FDS: usize = MIN_FDS + 5;
 
 /// The descriptors that go with the request to mount an overlay.
 pub(crate) struct OverlayFds {
@@ -71,8 +73,10 @@ impl SandboxProfile {
     /// That of requests with this policy, at this sandbox level at most.
     pub(crate) fn new(sandbox: &SandboxPolicy, level: SandboxLevel) -> Self {
         let SandboxPolicy { network, allow_flock, allow_local_sockets, required, .. } = *sandbox;
+        let is_watched = sandbox.watch.is_some();
         let local_sockets = allow_local_sockets && network != NetworkAccess::Open;
-        let seccomp = SeccompOptions { network, allow_flock, local_sockets, gaps: KernelGaps::default() };
+        let gaps = KernelGaps::default();
+        let seccomp = SeccompOptions { network, allow_flock, local_sockets, is_watched, gaps };
         Self { level, seccomp, required }
     }
 
@@ -139,7 +143,7 @@ enum MessageContent {
 
 /// The header of a request; a short request follows it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each says of one descriptor whether it comes along")]
+#[allow(clippy::struct_excessive_bools, reason = "each says what comes with the message")]
 struct LaunchHeader {
     profile: SandboxProfile,
     nproc_rlimit: Option<u64>,
@@ -147,6 +151,7 @@ struct LaunchHeader {
     has_api: bool,
     has_egress: bool,
     has_overlay: bool,
+    has_observations: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -203,21 +208,9 @@ impl EncodedRequest {
         if bytes.len() <= MAX_INLINE_BYTES {
             return Ok(Self::Inline(bytes));
         }
-        let mut file = Self::anonymous_file()?;
+        let mut file = anonymous_file()?;
         file.write_all(&bytes)?;
         Ok(Self::Memfd(file))
-    }
-
-    /// A file without a name, in memory if supported: not for a host that a script started in its sandbox.
-    fn anonymous_file() -> io::Result<File> {
-        let created = match memfd_create("metier-request", MemfdFlags::CLOEXEC) {
-            Err(Errno::NOSYS) => {
-                let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-                open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)
-            }
-            created => created,
-        };
-        Ok(File::from(created?))
     }
 
     /// Decodes the request. Others read the same file, so its position is not used.
@@ -244,6 +237,28 @@ impl EncodedRequest {
             Self::Memfd(file) => Self::Memfd(file.try_clone()?),
         })
     }
+}
+
+/// A file without a name, in memory if supported: not for a host that a script started in its sandbox.
+pub(crate) fn anonymous_file() -> io::Result<File> {
+    let created = match memfd_create("metier-request", MemfdFlags::CLOEXEC) {
+        Err(Errno::NOSYS) => {
+            let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+            open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)
+        }
+        created => created,
+    };
+    Ok(File::from(created?))
+}
+
+/// What a supervisor has observed, from the file that it was given; `None` if it has observed nothing.
+pub(crate) fn read_observations(file: &File) -> Option<Observations> {
+    // Longer than any that a supervisor writes.
+    const MAX_BYTES: u64 = 2 << 20;
+    let length = file.metadata().ok()?.len();
+    let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= MAX_BYTES)?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(decode(&bytes).ok()?.0)
 }
 
 /// Tells the host that the request belongs to this process, and must not be given to another one. Whether the host has learnt it.
@@ -296,7 +311,8 @@ fn send_request(
         EncodedRequest::Inline(bytes) => (bytes.as_slice(), None),
         EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
     };
-    let [api, egress, overlay] = [&fds.api, &fds.egress, &fds.overlay].map(|fd| fd.as_ref().map(AsFd::as_fd));
+    let [api, egress, overlay, observations] =
+        [&fds.api, &fds.egress, &fds.overlay, &fds.observations].map(|fd| fd.as_ref().map(AsFd::as_fd));
     let launch = LaunchHeader {
         profile: *profile,
         nproc_rlimit: *nproc_rlimit,
@@ -304,10 +320,11 @@ fn send_request(
         has_api: api.is_some(),
         has_egress: egress.is_some(),
         has_overlay: overlay.is_some(),
+        has_observations: observations.is_some(),
     };
     let header = encode(&MessageHeader { release: RELEASE, content: content(launch) })?;
     let always = [&fds.stdin, &fds.stdout, &fds.stderr, &fds.control, &fds.report].map(AsFd::as_fd);
-    let optional = long.into_iter().chain(api).chain(egress).chain(overlay);
+    let optional = long.into_iter().chain(api).chain(egress).chain(overlay).chain(observations);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(optional).collect();
     send_with_fds(socket, &[IoSlice::new(&header), IoSlice::new(short)], &all)
 }
@@ -391,7 +408,8 @@ fn receive_launch(
     rest: &[u8],
     mut next: impl FnMut() -> Result<OwnedFd, io::ErrorKind>,
 ) -> Result<Box<LaunchMessage>, io::ErrorKind> {
-    let LaunchHeader { profile, nproc_rlimit, is_inline, has_api, has_egress, has_overlay } = header;
+    let LaunchHeader { profile, nproc_rlimit, is_inline, .. } = header;
+    let LaunchHeader { has_api, has_egress, has_overlay, has_observations, .. } = header;
     let (stdin, stdout, stderr) = (next()?, next()?, next()?);
     let (control, report) = (next()?, next()?);
     let request =
@@ -399,7 +417,8 @@ fn receive_launch(
     let api = has_api.then(&mut next).transpose()?;
     let egress = has_egress.then(&mut next).transpose()?;
     let overlay = has_overlay.then(&mut next).transpose()?;
-    let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay };
+    let observations = has_observations.then(&mut next).transpose()?;
+    let fds = LaunchFds { stdin, stdout, stderr, api, control, report, egress, overlay, observations };
     Ok(Box::new(LaunchMessage {
         requested: profile,
         profile,
@@ -456,6 +475,7 @@ mod tests {
                     report: report_write.into(),
                     egress: has_api.then(dev_null),
                     overlay: has_api.then(dev_null),
+                    observations: has_api.then(dev_null),
                 };
                 let request = request(argument);
                 send_launch(&ours, &LaunchMessage::new(&request, SandboxLevel::Landlock, fds).unwrap())
@@ -465,6 +485,7 @@ mod tests {
                 assert_eq!(message.fds.api.is_some(), has_api);
                 assert_eq!(message.fds.egress.is_some(), has_api);
                 assert_eq!(message.fds.overlay.is_some(), has_api);
+                assert_eq!(message.fds.observations.is_some(), has_api);
                 send_accepted(&ours, &message).unwrap();
                 let Message::Accepted(Some(copy)) = receive(&theirs).unwrap() else { panic!("{argument}") };
                 assert_eq!(copy.request.decode().unwrap().args, request.args, "{argument}");

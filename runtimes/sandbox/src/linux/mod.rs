@@ -8,6 +8,7 @@
 //!
 //! A supervisor that was forked in advance (`standby`) receives the next request itself, and tells the fork server.
 
+mod access_observer;
 mod call_filter;
 mod child;
 mod child_processes;
@@ -20,6 +21,7 @@ mod layers;
 mod machine;
 mod memory_monitor;
 mod mount_watcher;
+mod observed_calls;
 mod overlay;
 mod procfs;
 mod signal_filter;

@@ -18,7 +18,8 @@ use rustix::process::{
 };
 
 use crate::SandboxLevel;
-use crate::linux::call_filter::CallFilter;
+use crate::linux::access_observer::AccessObserver;
+use crate::linux::call_filter::{CallFilter, ObservedCalls};
 use crate::linux::child::{ChildHandle, SetupError, SetupMessage};
 use crate::linux::connections::Connections;
 use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
@@ -27,7 +28,7 @@ use crate::linux::layers::{egress, landlock};
 use crate::linux::memory_monitor::MemoryMonitor;
 use crate::linux::{child_processes, ipc, sys};
 use crate::{
-    Enforcement, FailedConnection, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions,
+    Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions,
     SupervisorReport, TREE_EXIT_TIMEOUT,
 };
 
@@ -188,7 +189,7 @@ fn supervise(
     // The supervisor must not hold open what belongs to the script alone.
     let LaunchMessage {
         request: encoded,
-        fds: LaunchFds { stdin, stdout, stderr, api, control, report: report_fd, .. },
+        fds: LaunchFds { stdin, stdout, stderr, api, control, report: report_fd, observations, .. },
         is_downgraded,
         ..
     } = message;
@@ -196,6 +197,11 @@ fn supervise(
     let outcome = started.map(|tree| tree.run_to_end(request, &control));
     let mut report = outcome.unwrap_or_else(|(step, error)| setup_failed_report(step, sys::errno(&error)));
     report.enforcement.is_downgraded = is_downgraded;
+    // Before the report, which the host reads first.
+    if let Some((file, observed)) = observations.zip(report.observations.take()) {
+        // If they cannot be written, the host finds none.
+        ipc::encode(&observed).and_then(|bytes| File::from(file).write_all(&bytes)).ok();
+    }
     let is_sent = ipc::encode(&report).is_ok_and(|bytes| File::from(report_fd).write_all(&bytes).is_ok());
     // The host was woken on this processor, and would otherwise wait until this process has exited.
     rustix::thread::sched_yield();
@@ -210,6 +216,7 @@ fn setup_failed_report(step: &str, errno: i32) -> SupervisorReport {
         usage: ResourceUsage::default(),
         exceeded_tree_memory: false,
         failed_connections: Vec::new(),
+        observations: None,
     }
 }
 
@@ -233,8 +240,8 @@ struct SupervisedTree {
     namespaces: Option<NamespaceSetup>,
     memory_monitor: Option<MemoryMonitor>,
     call_filter: Option<CallFilter>,
-    /// Addresses that were connected to in vain, when nobody is left who could try more.
-    failed_connections: Vec<FailedConnection>,
+    /// What was observed, once nobody can make calls any more.
+    observed: ObservedCalls,
 }
 
 impl SupervisedTree {
@@ -260,7 +267,10 @@ impl SupervisedTree {
         let listener = message.profile.seccomp.has_listener().then(|| child.receive_listener()).flatten();
         let network = message.profile.seccomp.network;
         let connections = || Connections::new(&request.sandbox.files, network, namespaces.as_ref());
-        let call_filter = listener.map(|listener| CallFilter::new(listener, connections()));
+        let has_proc = namespaces.is_none() || has_private_proc;
+        let rules = request.sandbox.watch.as_ref();
+        let observer = || rules.map(|rules| AccessObserver::new(rules, has_proc));
+        let call_filter = listener.map(|listener| CallFilter::new(listener, connections(), observer()));
         let ChildHandle { pid: child_pid, setup_pipe, .. } = child;
         Ok(Self {
             child_pid,
@@ -271,7 +281,7 @@ impl SupervisedTree {
             namespaces,
             memory_monitor,
             call_filter,
-            failed_connections: Vec::new(),
+            observed: ObservedCalls::default(),
         })
     }
 
@@ -279,7 +289,7 @@ impl SupervisedTree {
         let until = Instant::now().checked_add(Duration::from_millis(request.timeout_ms));
         let exceeded_tree_memory = self.wait(until, control);
         let (left_behind, is_gone) = self.kill_all();
-        self.end_call_filter();
+        self.end_calls();
         let (mut enforcement, failed) = self.read_setup();
         let (cpu_us, memory) = sys::children_usage();
         let end = match failed {
@@ -303,17 +313,22 @@ impl SupervisedTree {
             enforcement,
             usage: ResourceUsage { cpu_us, memory, peak_tree_memory, left_behind },
             exceeded_tree_memory,
-            failed_connections: self.failed_connections,
+            failed_connections: self.observed.failed_connections,
+            observations: self.observed.observations,
         }
     }
 
-    fn end_call_filter(&mut self) {
-        let ended = self.call_filter.take().map(CallFilter::into_failed_connections);
-        self.failed_connections.extend(ended.into_iter().flatten());
+    /// Stops answering calls.
+    fn end_calls(&mut self) {
+        if let Some(ended) = self.call_filter.take() {
+            self.observed = ended.into_observed();
+        }
     }
 
     /// Sleeps until the child exits, the host hangs up, time is up, or the tree exceeds its memory limit, which returns true.
     fn wait(&mut self, until: Option<Instant>, control: &OwnedFd) -> bool {
+        // When the child executes the program, its end of the pipe is closed.
+        let mut has_begun = false;
         loop {
             let next = self.memory_monitor.as_ref().map(MemoryMonitor::next_check);
             let now = Instant::now();
@@ -335,10 +350,11 @@ impl SupervisedTree {
             }
             match events.get(2) {
                 Some(events) if events.contains(PollFlags::IN) => {
-                    self.call_filter.iter_mut().for_each(CallFilter::answer_next);
+                    has_begun = has_begun || is_hung_up(&self.setup_pipe);
+                    self.call_filter.iter_mut().for_each(|filter| filter.answer_next(has_begun));
                 }
                 // Nobody is left who could call.
-                Some(events) if !events.is_empty() => self.end_call_filter(),
+                Some(events) if !events.is_empty() => self.end_calls(),
                 _ => {}
             }
             if ready.is_ok() && hung_up {
@@ -350,8 +366,7 @@ impl SupervisedTree {
             if self.wait_status.is_some() {
                 return false;
             }
-            // When it executes the program, its end of the pipe is closed.
-            let has_begun = is_hung_up(&self.setup_pipe);
+            has_begun = has_begun || is_hung_up(&self.setup_pipe);
             let is_stopped =
                 || until.is_some_and(|until| until <= Instant::now()) || sys::is_readable(control.as_fd());
             if self

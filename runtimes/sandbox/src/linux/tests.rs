@@ -2,6 +2,7 @@
 
 mod overlay;
 mod standby;
+mod watch;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -41,6 +42,7 @@ fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
         allow_local_sockets: false,
         required: true,
         limits: ResourceLimits::default(),
+        watch: None,
     }
 }
 

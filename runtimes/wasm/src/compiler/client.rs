@@ -106,6 +106,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
                 file_size: Some(0),
                 open_files: Some(64),
             },
+            watch: None,
         },
         cleanup_dirs: Vec::new(),
         timeout_ms: TIMEOUT_MS,

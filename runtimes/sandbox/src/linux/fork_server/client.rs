@@ -43,6 +43,8 @@ pub struct LaunchHandle {
     pub report: OwnedFd,
     /// Receives the sockets of a script that reaches granted hosts only.
     pub egress: Option<OwnedFd>,
+    /// Has the observations of a watched run once there is a report.
+    pub(crate) observations: Option<File>,
 }
 
 struct ForkServerClient {
@@ -95,6 +97,7 @@ impl Launcher {
             NetworkAccess::Hosts => Some(ipc::socket_pair()?).unzip(),
             _ => (None, None),
         };
+        let observations = request.sandbox.watch.as_ref().map(|_| ipc::anonymous_file()).transpose()?;
         let [stdin, stdout, stderr] = streams;
         let fds = LaunchFds {
             stdin,
@@ -105,10 +108,11 @@ impl Launcher {
             report: report_write.into(),
             egress: egress_write,
             overlay: request.sandbox.files.overlay.as_ref().map(detached).transpose()?,
+            observations: observations.as_ref().map(File::try_clone).transpose()?.map(OwnedFd::from),
         };
         let message = LaunchMessage::new(request, self.level, fds)?;
         self.submit(|socket| ipc::send_launch(socket, &message))?;
-        Ok(LaunchHandle { control: control.into(), report: report.into(), egress })
+        Ok(LaunchHandle { control: control.into(), report: report.into(), egress, observations })
     }
 
     /// Mounts an overlay, whose server is a process of its own: as long as the overlay or a [request](crate::OverlayMount) with it exists, it has
@@ -195,7 +199,9 @@ impl LaunchHandle {
         // It is written at once. To wait for the end would be to wait for the fork server, which holds a copy of the pipe for a moment.
         let mut bytes = [0; MAX_REPORT_BYTES];
         let length = File::from(self.report).read(&mut bytes).ok()?;
-        ipc::decode(&bytes[..length]).ok().map(|(report, _)| report)
+        let (report, _) = ipc::decode::<SupervisorReport>(&bytes[..length]).ok()?;
+        let observations = self.observations.and_then(|file| ipc::read_observations(&file));
+        Some(SupervisorReport { observations, ..report })
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) enum SyscallAction {
     Notify,
     /// Refused if one of the rules matches.
     ErrnoIf(Vec<ArgumentRule>, libc::c_int),
+    /// Answered by the supervisor, unless one of the rules matches: then refused, or allowed if there is no error.
+    NotifyUnless(Vec<ArgumentRule>, Option<libc::c_int>),
 }
 
 /// Conditions that must all hold.
@@ -122,18 +124,24 @@ fn compile_action(action: &SyscallAction) -> Vec<sock_filter> {
     match action {
         SyscallAction::Allow => vec![return_allow()],
         SyscallAction::Errno(errno) => vec![return_errno(*errno)],
-        SyscallAction::Notify => vec![instruction(RETURN, libc::SECCOMP_RET_USER_NOTIF)],
-        SyscallAction::ErrnoIf(rules, errno) => {
-            let mut program: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, *errno)).collect();
-            program.push(return_allow());
-            program
+        SyscallAction::Notify => vec![return_notify()],
+        SyscallAction::ErrnoIf(rules, errno) => compile_rules(rules, &return_errno(*errno), return_allow()),
+        SyscallAction::NotifyUnless(rules, errno) => {
+            compile_rules(rules, &errno.map_or_else(return_allow, return_errno), return_notify())
         }
     }
 }
 
-/// Refuses if all conditions hold, and otherwise continues after the rule.
-fn compile_rule(rule: &ArgumentRule, errno: libc::c_int) -> Vec<sock_filter> {
-    let mut program = vec![return_errno(errno)];
+/// The first if one of the rules matches, otherwise the second.
+fn compile_rules(rules: &[ArgumentRule], matched: &sock_filter, otherwise: sock_filter) -> Vec<sock_filter> {
+    let mut program: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, matched)).collect();
+    program.push(otherwise);
+    program
+}
+
+/// Returns this if all conditions hold, and otherwise continues after the rule.
+fn compile_rule(rule: &ArgumentRule, matched: &sock_filter) -> Vec<sock_filter> {
+    let mut program = vec![matched.clone()];
     for (number, condition) in rule.iter().enumerate().rev() {
         let skip = u8::try_from(program.len()).unwrap_or(u8::MAX);
         let (then, otherwise) = if condition.expects_equal { (0, skip) } else { (skip, 0) };
@@ -155,6 +163,10 @@ fn compile_rule(rule: &ArgumentRule, errno: libc::c_int) -> Vec<sock_filter> {
 
 fn length(program: &[sock_filter]) -> u32 {
     u32::try_from(program.len()).unwrap_or(u32::MAX)
+}
+
+fn return_notify() -> sock_filter {
+    instruction(RETURN, libc::SECCOMP_RET_USER_NOTIF)
 }
 
 fn return_allow() -> sock_filter {
@@ -180,7 +192,7 @@ pub(super) mod tests {
     const HERE: u32 = 7;
 
     /// What the program returns when the kernel runs it.
-    pub(crate) fn evaluate(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
+    pub(crate) fn evaluate(program: &[sock_filter], machine: u32, number: u32, arguments: &[u32]) -> u32 {
         let (mut at, mut register) = (0, 0);
         loop {
             let step = &program[at];
@@ -217,9 +229,9 @@ pub(super) mod tests {
                     true => return_errno(errno(number)).k,
                     false => return_errno(libc::ENOSYS).k,
                 };
-                assert_eq!(evaluate(&program, HERE, number, [0; 3]), expected, "{number} of {count}");
+                assert_eq!(evaluate(&program, HERE, number, &[0; 3]), expected, "{number} of {count}");
             }
-            assert_eq!(evaluate(&program, HERE + 1, 0, [0; 3]), libc::SECCOMP_RET_KILL_PROCESS);
+            assert_eq!(evaluate(&program, HERE + 1, 0, &[0; 3]), libc::SECCOMP_RET_KILL_PROCESS);
         }
     }
 
@@ -253,8 +265,8 @@ pub(super) mod tests {
             ([4, 7, 0], false),
         ] {
             let expected = if refused { return_errno(1).k } else { return_allow().k };
-            assert_eq!(evaluate(&program, HERE, 3, arguments), expected, "{arguments:?}");
-            assert_eq!(evaluate(&program, HERE, 4, arguments), return_allow().k);
+            assert_eq!(evaluate(&program, HERE, 3, &arguments), expected, "{arguments:?}");
+            assert_eq!(evaluate(&program, HERE, 4, &arguments), return_allow().k);
         }
     }
 
@@ -273,7 +285,7 @@ pub(super) mod tests {
         let row = |number: u32| SyscallRule { number, action: SyscallAction::Allow };
         let program = compile([0, 1, 2, 450].map(row).into(), HERE);
         for number in [3, 449, 451, 0x4000_0001, u32::MAX] {
-            assert_eq!(evaluate(&program, HERE, number, [0; 3]), return_errno(libc::ENOSYS).k, "{number}");
+            assert_eq!(evaluate(&program, HERE, number, &[0; 3]), return_errno(libc::ENOSYS).k, "{number}");
         }
     }
 }

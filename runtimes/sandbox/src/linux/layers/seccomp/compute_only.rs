@@ -53,8 +53,8 @@ mod tests {
     fn only_what_stays_in_the_process_is_allowed() {
         const PROCESS: u32 = 4711;
         let program = compile(rules(PROCESS), AUDIT_ARCH.unwrap());
-        let answer = |number: i64, arguments| {
-            evaluate(&program, AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), arguments)
+        let answer = |number: i64, arguments: [u32; 3]| {
+            evaluate(&program, AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), &arguments)
         };
         let is_allowed = |number, arguments| answer(number, arguments) == libc::SECCOMP_RET_ALLOW;
         for (number, arguments) in [

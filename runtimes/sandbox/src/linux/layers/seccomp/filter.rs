@@ -25,7 +25,7 @@ pub(super) const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 pub(crate) struct SeccompFilter(Vec<sock_filter>);
 
 /// One filter for each combination.
-static FILTERS: [OnceLock<SeccompFilter>; 48] = [const { OnceLock::new() }; 48];
+static FILTERS: [OnceLock<SeccompFilter>; 96] = [const { OnceLock::new() }; 96];
 
 impl SeccompFilter {
     /// The filter of a script, compiled once: processes forked from this one inherit it.
@@ -37,9 +37,10 @@ impl SeccompFilter {
     }
 
     fn index(options: SeccompOptions) -> usize {
-        let SeccompOptions { network, allow_flock, local_sockets, gaps } = options;
+        let SeccompOptions { network, allow_flock, local_sockets, is_watched, gaps } = options;
         let KernelGaps { truncation, signals } = gaps;
-        let switches = [allow_flock, local_sockets, truncation, signals].into_iter().map(usize::from);
+        let switches =
+            [allow_flock, local_sockets, is_watched, truncation, signals].into_iter().map(usize::from);
         switches.fold(network as usize, |index, switch| 2 * index + switch)
     }
 
@@ -68,6 +69,10 @@ impl SeccompFilter {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+
     use super::super::allowlist::{ALLOWED_ARCH_CALLS, ALLOWED_CALLS};
     use super::super::bpf::SyscallAction;
     use super::super::bpf::tests::evaluate;
@@ -77,7 +82,7 @@ mod tests {
 
     const fn options(network: NetworkAccess, allow_flock: bool) -> SeccompOptions {
         let gaps = KernelGaps { truncation: false, signals: false };
-        SeccompOptions { network, allow_flock, local_sockets: false, gaps }
+        SeccompOptions { network, allow_flock, local_sockets: false, is_watched: false, gaps }
     }
 
     const ALL: [SeccompOptions; 6] = [
@@ -99,8 +104,10 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for (truncation, signals) in [(false, false), (false, true), (true, false), (true, true)] {
             for calls in with_gaps(KernelGaps { truncation, signals }) {
-                for local_sockets in [false, true] {
-                    let calls = SeccompOptions { local_sockets, ..calls };
+                for (local_sockets, is_watched) in
+                    [(false, false), (false, true), (true, false), (true, true)]
+                {
+                    let calls = SeccompOptions { local_sockets, is_watched, ..calls };
                     assert!(seen.insert(SeccompFilter::index(calls)), "{calls:?}");
                 }
             }
@@ -174,10 +181,20 @@ mod tests {
     const EOPNOTSUPP: u32 = libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP.cast_unsigned();
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
+    /// The filter, compiled once for each thread: other tests fork this process, and their copies would wait for a lock of the cache
+    /// that nobody gives back.
+    fn program(calls: SeccompOptions) -> Rc<Vec<sock_filter>> {
+        thread_local! {
+            static PROGRAMS: RefCell<BTreeMap<usize, Rc<Vec<sock_filter>>>> = RefCell::default();
+        }
+        let compiled = || Rc::new(compile(syscall_rules(calls), AUDIT_ARCH.unwrap()));
+        PROGRAMS
+            .with_borrow_mut(|all| Rc::clone(all.entry(SeccompFilter::index(calls)).or_insert_with(compiled)))
+    }
+
     /// What the filter returns to a script that makes this call.
     fn answer(calls: SeccompOptions, number: libc::c_long, arguments: [u32; 3]) -> u32 {
-        let program = &SeccompFilter::cached(calls).unwrap().0;
-        evaluate(program, AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), arguments)
+        evaluate(&program(calls), AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), &arguments)
     }
 
     /// The calls here are not taken from the lists above, so that a rule missing there is detected here.
@@ -405,11 +422,55 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_watched_run_is_refused_the_same_calls() {
+        let notify = libc::SECCOMP_RET_USER_NOTIF;
+        let samples: [&[u32; 6]; 4] =
+            [&[0; 6], &[0, 0, 0o1000, 0, 0, 0], &[0, 0o1000, 0, 0, 0, 0], &[u32::MAX; 6]];
+        let arguments = || (0..6).flat_map(|index| [1, 0x1000, 0x0200_0000].map(|bits| (index, bits)));
+        for gaps in [(false, false), (true, true)] {
+            let gaps = KernelGaps { truncation: gaps.0, signals: gaps.1 };
+            for calls in with_gaps(gaps) {
+                let watched = SeccompOptions { is_watched: true, ..calls };
+                let [plain, watched] = [calls, watched].map(program);
+                let mut observed = 0;
+                for number in 0..500 {
+                    let more = arguments()
+                        .map(|(index, bits)| std::array::from_fn(|at| if at == index { bits } else { 0 }));
+                    for arguments in samples.iter().map(|sample| **sample).chain(more) {
+                        let [plain, watched] = [&plain, &watched]
+                            .map(|program| evaluate(program, AUDIT_ARCH.unwrap(), number, &arguments));
+                        let is_observed = plain == ALLOW && watched == notify;
+                        observed += usize::from(is_observed);
+                        assert!(is_observed || plain == watched, "{number} {arguments:?}");
+                    }
+                }
+                assert!(observed > 100);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_watched_run_is_stopped_at_a_path() {
+        for calls in ALL {
+            let watched = SeccompOptions { is_watched: true, ..calls };
+            for call in [libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_unlinkat] {
+                assert_eq!(answer(calls, call, [0; 3]), ALLOW, "{call}");
+                assert_eq!(answer(watched, call, [0; 3]), libc::SECCOMP_RET_USER_NOTIF, "{call}");
+            }
+            let empty_path = [0, 0, libc::AT_EMPTY_PATH.cast_unsigned()];
+            assert_eq!(answer(watched, libc::SYS_statx, empty_path), ALLOW, "of a descriptor");
+            for call in [libc::SYS_read, libc::SYS_write, libc::SYS_fstat, libc::SYS_mmap, libc::SYS_close] {
+                assert_eq!(answer(watched, call, [0; 3]), ALLOW, "{call}");
+            }
+        }
+    }
+
     /// The kernel rejects a filter that grows too large.
     #[test]
     fn the_kernel_takes_every_filter() {
-        for calls in ALL {
-            let length = SeccompFilter::cached(calls).unwrap().0.len();
+        for calls in ALL.into_iter().flat_map(|calls| [calls, SeccompOptions { is_watched: true, ..calls }]) {
+            let length = program(calls).len();
             assert!(length < 4096, "{length}");
         }
     }

@@ -9,6 +9,8 @@ use super::bpf::{
     ArgumentRule, SyscallAction, SyscallRule, any_bit_set, differs, equals, masked_differs, masked_equals,
 };
 use crate::NetworkAccess;
+use crate::linux::observed_calls;
+use crate::linux::observed_calls::ObservedCall;
 
 /// The options in which filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,8 @@ pub(crate) struct SeccompOptions {
     pub(crate) allow_flock: bool,
     /// Whether streams of the script's own may have names, to which the supervisor connects.
     pub(crate) local_sockets: bool,
+    /// Whether the supervisor observes the calls that name a path.
+    pub(crate) is_watched: bool,
     /// What nothing else keeps inside on this kernel.
     pub(crate) gaps: KernelGaps,
 }
@@ -35,7 +39,7 @@ pub(crate) struct KernelGaps {
 impl SeccompOptions {
     /// Whether the supervisor answers some of the calls.
     pub(crate) fn has_listener(self) -> bool {
-        self.local_sockets || self.gaps.signals
+        self.local_sockets || self.is_watched || self.gaps.signals
     }
 }
 
@@ -311,9 +315,27 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
     for (call, rules, errno) in argument_rules(options) {
         set_action(&[call], &SyscallAction::ErrnoIf(rules, errno));
     }
+    if options.is_watched {
+        for call in observed_calls::all() {
+            actions.entry(call.number).and_modify(|action| *action = observed_action(call, action));
+        }
+    }
     // Every syscall number is small.
     let row = |(call, action)| Some(SyscallRule { number: u32::try_from(call).ok()?, action });
     actions.into_iter().filter_map(row).collect()
+}
+
+/// The action for a call that is observed if it is allowed.
+fn observed_action(call: &ObservedCall, action: &SyscallAction) -> SyscallAction {
+    match (action, call.empty_path_flags) {
+        (SyscallAction::Allow, None) => SyscallAction::Notify,
+        (SyscallAction::Allow, Some(flags)) => {
+            let is_about_descriptor = any_bit_set(flags, libc::AT_EMPTY_PATH.cast_unsigned());
+            SyscallAction::NotifyUnless(vec![vec![is_about_descriptor]], None)
+        }
+        (SyscallAction::ErrnoIf(rules, errno), _) => SyscallAction::NotifyUnless(rules.clone(), Some(*errno)),
+        (other, _) => other.clone(),
+    }
 }
 
 /// An open that truncates and is not for writing: for reading, or for neither (3). Landlock sees an open for writing.
