@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::home;
 use crate::home_files::HomeFile;
 use crate::host_api::RequestHandler;
+use crate::observation::WatchedRun;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::policy;
 use crate::process::launch::Launch;
@@ -101,7 +102,7 @@ impl ExternalExecutor {
                 .run_once(input, ctx)
                 .map(SkillOutput::from);
         }
-        self.run_process(launch, input, (None, None), &gaps, ctx)
+        self.run_process(launch, input, (None, None, None), &gaps, ctx)
     }
 
     fn run_sandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
@@ -145,11 +146,14 @@ impl ExternalExecutor {
         let mut launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
         let (guard, home_guard) = (launch.creation_guard(ctx), launch.take_home_guard());
         let gaps = warn_of_protection_gaps(ctx, &launch);
+        let watched = WatchedRun::new(ctx, &launch);
+        launch.request.sandbox.watch = watched.as_ref().map(WatchedRun::rules);
         let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
-        let result = self.run_process(launch, input, (state.as_ref(), Some(home)), &gaps, ctx);
+        let place = (state.as_ref(), Some(home), watched.as_ref());
+        let result = self.run_process(launch, input, place, &gaps, ctx);
         home::warn_of_replaced_files(ctx, home_links.as_ref());
         drop(home_links);
         if state.is_none() && !temp_dir.remove_unused_home() {
@@ -215,7 +219,7 @@ impl ExternalExecutor {
         &self,
         launch: Launch<'_>,
         input: &SkillInput,
-        (state, home): (Option<&StateLease>, Option<&Path>),
+        (state, home, watched): (Option<&StateLease>, Option<&Path>, Option<&WatchedRun>),
         gaps: &ProtectionGaps,
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
@@ -247,6 +251,9 @@ impl ExternalExecutor {
         };
         let (exit, excess) = home::watch_state(state, ctx, start);
         let exit = exit.map_err(|error| self.start_error(ctx, gaps, error))?;
+        if let (Some(watched), Some(report)) = (watched, &exit.report) {
+            ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
+        }
         let code = exit.status.code();
         let source = self.script.file.source();
         let script = EndedScript { name, source, args: &input.args, home, hidden_files: &hidden_files };

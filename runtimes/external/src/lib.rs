@@ -46,6 +46,8 @@ mod limit_errors;
 mod local_module;
 mod missing_package;
 #[cfg(unix)]
+mod observation;
+#[cfg(unix)]
 mod outcome;
 mod outside_repository;
 #[cfg(unix)]

@@ -165,6 +165,11 @@ pub struct RunOwner(pub usize);
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct ReadablePaths(pub Vec<PathBuf>);
 
+/// In the extensions of a watched run: its sandbox observes what it wants to access, and what was refused is reported.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub struct WatchedAccess;
+
 /// The folders in which skills are looked for: a process that changes one makes skills.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

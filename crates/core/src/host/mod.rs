@@ -39,6 +39,7 @@ pub mod outward_link;
 mod provider_thread;
 mod read_record;
 mod redaction;
+mod refused_access;
 mod regular_file;
 mod report;
 mod run_events;
@@ -119,6 +120,7 @@ pub use read_record::ReadRecord;
 #[cfg(unix)]
 pub use redaction::RedactedStream;
 pub use redaction::{EncodedSecrets, Redacted, Redaction};
+pub use refused_access::{RefusedAccess, RefusedTarget};
 pub use regular_file::open_regular;
 pub use report::{
     EnforcedLevel, MisplacedSecret, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection,

@@ -26,6 +26,7 @@ use self::search::SecretSearch;
 use self::secret::Secret;
 #[cfg(unix)]
 pub use self::stream::RedactedStream;
+use super::refused_access::RefusedAccess;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
 use crate::error::SkillError;
@@ -227,6 +228,14 @@ impl Redaction {
             ..step
         };
         Redacted(steps.into_iter().map(clean).collect())
+    }
+
+    /// The accesses without secrets in what the script wanted.
+    pub(crate) fn refused_accesses(&self, mut refused: Vec<RefusedAccess>) -> Redacted<Vec<RefusedAccess>> {
+        for text in refused.iter_mut().flat_map(RefusedAccess::texts_mut) {
+            *text = self.redact_text(std::mem::take(text), false);
+        }
+        Redacted(refused)
     }
 
     fn redact_text(&self, text: String, is_cut: bool) -> String {

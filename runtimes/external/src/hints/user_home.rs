@@ -196,15 +196,19 @@ pub(crate) fn folder_grant(ctx: &SkillContext, folder: &Path) -> Option<Help> {
 /// The grant that lets a script read this path of the home, or also change it; `None` if none does, and for what holds secrets, which
 /// a script could name for no good.
 fn grant(ctx: &SkillContext, path: &str, is_writable: bool) -> Option<Help> {
+    let need = if is_writable { Access::home_write(path) } else { Access::home(path) };
+    is_advisable(ctx, path, is_writable).then(|| permission_hint(ctx, &need)).flatten()
+}
+
+/// Whether a person may be advised to grant this path of the home, for reading or also for changing.
+pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) -> bool {
     let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
     let own: Vec<&Path> = own.into_iter().flatten().collect();
-    let is_advisable = is_typable(path)
+    is_typable(path)
         && !ctx.permissions().protection().protects_read(path)
         && !SECRET_PATHS.iter().any(|known| is_within(path, known) || is_within(known, path))
         && !secret_paths_in_folders().any(|known| is_within(&known, path))
-        && HomeFile::is_grantable(ctx, path, &own, is_writable);
-    let need = if is_writable { Access::home_write(path) } else { Access::home(path) };
-    is_advisable.then(|| permission_hint(ctx, &need)).flatten()
+        && HomeFile::is_grantable(ctx, path, &own, is_writable)
 }
 
 fn home_help(ctx: &SkillContext, rest: &Path, remark: &str) -> Help {

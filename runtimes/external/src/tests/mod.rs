@@ -8,6 +8,7 @@ mod resources;
 mod startup;
 mod streams;
 mod termination;
+mod watch;
 mod workers;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::SkillContext;
 use crate::host::read_record::ReadRecord;
 use crate::host::redaction::Redacted;
+use crate::host::refused_access::RefusedAccess;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
 
@@ -26,6 +27,18 @@ impl SkillContext {
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
         self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
+    }
+
+    /// Records what the sandbox of a watched run refused it, also when the run ends well.
+    pub fn report_refused_accesses(&self, refused: Vec<RefusedAccess>) {
+        let mut known = self.inner.refused_accesses.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(refused);
+    }
+
+    /// What was refused so far, without secrets; empty afterwards.
+    pub fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>> {
+        let mut known = self.inner.refused_accesses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.redaction().refused_accesses(std::mem::take(&mut *known))
     }
 
     /// From now on, records what the run reads through the host API.

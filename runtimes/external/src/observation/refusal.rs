@@ -1,0 +1,183 @@
+//! Whether one observed access was refused, and which grant would have allowed it.
+
+use std::path::{Path, PathBuf};
+
+use crate::audience::is_for_person;
+use crate::hints::shown_path::is_typable;
+use crate::hints::user_home::is_advisable;
+use crate::observation::baseline;
+use crate::observation::watched_run::{Covered, Place, WatchedRun};
+use crate::policy::names_folder;
+use metier_core::host::SkillContext;
+use metier_core::policy::{Access, Permission};
+use metier_sandbox::{AccessKind, ObservedAccess, PRIVATE_TMP};
+
+/// A refused access.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// As it is shown.
+    pub(super) path: PathBuf,
+    /// The smallest permission that would have allowed it, or the reason why there is none.
+    pub(super) grant: Result<String, &'static str>,
+    pub(super) kind: AccessKind,
+    pub(super) count: u64,
+}
+
+const SECRET: &str = "it is protected, since it holds secrets or the history of the project";
+const RUN_BY_PROGRAMS: &str = "it is protected, since other programs run or obey it by themselves";
+const NOT_GRANTABLE: &str = "it is in your home folder, and no grant opens it: it may hold secrets, or programs run or obey it by themselves";
+const WHOLE_HOME: &str = "it is in your home folder, which is never opened as a whole; use a folder in it";
+const OF_MACHINE: &str = "a script has a /tmp of its own; copy the file into the project";
+const OUTSIDE: &str = "it is outside of the project, where no grant opens anything; copy it into the project";
+const UNTYPABLE: &str = "its name has characters that a grant cannot have";
+
+/// `None` if it was allowed, if there was nothing to read, or if programs do it by themselves. `created` says of a path whether the run
+/// also created something there.
+pub(super) fn refusal(
+    ctx: &SkillContext,
+    run: &WatchedRun,
+    covered: Covered,
+    access: &ObservedAccess,
+    created: impl Fn(&Path) -> bool,
+) -> Option<Refusal> {
+    let (path, kind) = (Path::new(&access.path), access.kind);
+    let is_allowed = || if changes(kind) { run.may_write(path) } else { run.may_read(path) };
+    let exists = |path: &Path| path.symlink_metadata().is_ok();
+    let protection = ctx.permissions().protection();
+    let unless_granted = |need: Access, reason: &'static str| {
+        let is_granted = ctx.permissions().allows(&need);
+        if is_granted { Err(reason) } else { Ok(need.narrowest_permission(protection).to_string()) }
+    };
+    let found = match run.place(path, covered) {
+        _ if baseline::is_cache(path) => None,
+        Place::Project(rest) => {
+            project_grant(ctx, run, covered, (path, &rest), kind).map(|grant| (rest, grant))
+        }
+        Place::Skill => {
+            let is_refused = changes(kind) && (run.is_read_only(path) || !run.may_write(path));
+            is_refused.then(|| (path.to_owned(), unless_granted(Access::own_folder(), RUN_BY_PROGRAMS)))
+        }
+        // What lies where the script cannot look is only for the person who runs it.
+        Place::OwnHome { .. } | Place::UserHome(_) | Place::OwnTmp(_) if !is_for_person(ctx) => None,
+        Place::OwnHome { rest, own } => {
+            let is_own = makes(kind) || kind == AccessKind::Remove || created(path) || exists(&own);
+            let user = run.user_homes.first().filter(|_| !is_own)?.join(&rest);
+            let grant = (!run.may_read(&user) || changes(kind) && !run.may_write(&user))
+                .then(|| user_home_grant(ctx, &rest, &user, kind));
+            grant.flatten().map(|grant| (Path::new("~").join(rest), grant))
+        }
+        Place::UserHome(rest) => {
+            // To look is restricted by mounts only.
+            let is_seen = kind == AccessKind::LookUp && !covered.everything;
+            let is_refused = !is_seen && !is_allowed();
+            let grant = is_refused.then(|| user_home_grant(ctx, &rest, path, kind)).flatten();
+            grant.map(|grant| (Path::new("~").join(rest), grant))
+        }
+        Place::OwnTmp(own) => {
+            let is_refused =
+                !changes(kind) && !created(path) && !exists(&own) && exists(path) && !is_allowed();
+            (is_refused && path != Path::new(PRIVATE_TMP)).then(|| (path.to_owned(), Err(OF_MACHINE)))
+        }
+        Place::Elsewhere if path.starts_with("/dev/shm") => {
+            let grant = unless_granted(Access::shm(), OUTSIDE);
+            grant.is_ok().then(|| (PathBuf::from("/dev/shm"), grant))
+        }
+        Place::Elsewhere | Place::Tmp if baseline::is_system_setting(path) || kind == AccessKind::LookUp => {
+            None
+        }
+        Place::Elsewhere | Place::Tmp => {
+            let place = if makes(kind) { path.parent()? } else { path };
+            // That something is not there is nothing that a sandbox refuses; what is there is only for the person.
+            let is_refused = is_for_person(ctx) && exists(place) && !is_allowed();
+            is_refused.then(|| (path.to_owned(), Err(OUTSIDE)))
+        }
+    };
+    let (path, grant) = found?;
+    let grant =
+        grant.and_then(|permission| if is_typable(&permission) { Ok(permission) } else { Err(UNTYPABLE) });
+    Some(Refusal { path, grant, kind, count: access.count })
+}
+
+/// The grant for a path of the project. Reading is allowed but for what is hidden.
+fn project_grant(
+    ctx: &SkillContext,
+    run: &WatchedRun,
+    covered: Covered,
+    (path, rest): (&Path, &Path),
+    kind: AccessKind,
+) -> Option<Result<String, &'static str>> {
+    let is_hidden = run.is_hidden(path);
+    if !changes(kind) {
+        return (is_hidden && covered.protected_paths && path.symlink_metadata().is_ok())
+            .then_some(Err(SECRET));
+    }
+    let is_fixed = covered.protected_paths && (is_hidden || run.is_read_only(path));
+    if run.may_write(path) && !is_fixed {
+        return None;
+    }
+    let protection = ctx.permissions().protection();
+    let Some(text) = rest.to_str() else { return Some(Err(UNTYPABLE)) };
+    if rest.starts_with(".git") {
+        return Some(Permission::write(".git").map(|permission| permission.to_string()).map_err(|_| SECRET));
+    }
+    if is_hidden || protection.protects_read(text) {
+        return Some(Err(SECRET));
+    }
+    if is_fixed || protection.protects_write(text) {
+        return Some(Err(RUN_BY_PROGRAMS));
+    }
+    Some(smallest_write(path, rest, kind).map_err(|()| UNTYPABLE))
+}
+
+/// The smallest grant to change this path of the project: the file if it exists and stays, a folder that is to be made, otherwise the
+/// folder around it, since a sandbox opens only what exists.
+fn smallest_write(path: &Path, rest: &Path, kind: AccessKind) -> Result<String, ()> {
+    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let text = rest.to_str().ok_or(())?;
+    let is_itself = match kind {
+        AccessKind::CreateFolder => names_folder(text),
+        AccessKind::Remove => false,
+        _ => is_file,
+    };
+    let place = if is_itself { rest } else { rest.parent().unwrap_or(rest) };
+    match place.to_str().ok_or(())? {
+        "" => Ok(Permission::WRITE.to_string()),
+        place => Permission::write(place).map(|permission| permission.to_string()).map_err(drop),
+    }
+}
+
+/// The grant for a path of the user's home that exists there, or is to be made there.
+fn user_home_grant(
+    ctx: &SkillContext,
+    rest: &Path,
+    outside: &Path,
+    kind: AccessKind,
+) -> Option<Result<String, &'static str>> {
+    let is_whole = rest.as_os_str().is_empty();
+    if is_whole || baseline::is_home_setting(rest) || (!makes(kind) && outside.symlink_metadata().is_err()) {
+        return None;
+    }
+    let is_change = changes(kind);
+    // What is made or removed takes the folder around it.
+    let is_itself = !is_change || (kind != AccessKind::Remove && outside.is_file());
+    let place = if is_itself { rest } else { rest.parent().unwrap_or(rest) };
+    let Some(text) = place.to_str() else { return Some(Err(UNTYPABLE)) };
+    if text.is_empty() {
+        return Some(Err(WHOLE_HOME));
+    }
+    if !is_advisable(ctx, text, is_change) {
+        return Some(Err(NOT_GRANTABLE));
+    }
+    let need = if is_change { Access::home_write(text) } else { Access::home(text) };
+    Some(Ok(need.narrowest_permission(ctx.permissions().protection()).to_string()))
+}
+
+/// Whether this kind of access changes something.
+pub(super) fn changes(kind: AccessKind) -> bool {
+    matches!(kind, AccessKind::Write | AccessKind::Remove) || makes(kind)
+}
+
+/// Whether it makes something that need not exist.
+fn makes(kind: AccessKind) -> bool {
+    matches!(kind, AccessKind::Create | AccessKind::CreateFolder)
+}
