@@ -76,6 +76,12 @@ pub fn has_private_tmp(path: &str) -> bool {
     level() == SandboxLevel::Namespaces && path.starts_with("/tmp/")
 }
 
+/// The home folder of the user, at whose path the script has one of its own, if it has.
+pub fn private_home() -> Option<String> {
+    let home = std::env::var("HOME").ok().filter(|_| level() == SandboxLevel::Namespaces);
+    home.filter(|home| Path::new(home).canonicalize().is_ok_and(|real| real == Path::new(home)))
+}
+
 /// That of this thread's stages.
 pub fn level() -> SandboxLevel {
     MACHINE.get().level

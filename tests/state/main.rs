@@ -14,6 +14,7 @@ mod limits;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod own_folder;
+mod private_home;
 mod values;
 
 use std::path::PathBuf;

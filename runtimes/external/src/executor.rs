@@ -148,14 +148,14 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let watched = WatchedRun::new(ctx, &launch);
         launch.request.sandbox.watch = watched.as_ref().map(WatchedRun::rules);
-        let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
         let place = (state.as_ref(), Some(home), watched.as_ref());
         let result = self.run_process(launch, input, place, &gaps, ctx);
-        home::warn_of_replaced_files(ctx, home_links.as_ref());
-        drop(home_links);
+        home::warn_of_replaced_files(ctx, home_entries.links.as_ref());
+        drop(home_entries);
         if state.is_none() && !temp_dir.remove_unused_home() {
             home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
         }
@@ -182,7 +182,7 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let home_guard = launch.take_home_guard();
-        let PreparedLaunch { request, egress, temp_dir, home_links, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
@@ -190,7 +190,7 @@ impl ExternalExecutor {
             WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
                 .map_err(failed)?;
         let temp_dir = Some(temp_dir);
-        let cleanup = WorkerCleanup { creation_guard, home_guard, fingerprint, home_links, temp_dir };
+        let cleanup = WorkerCleanup { creation_guard, home_guard, fingerprint, home_entries, temp_dir };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 

@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
 
 use crate::audience::is_for_person;
 use crate::home_guard::HomeFolder;
+use crate::private_home::is_mount_point;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillRoots;
 use metier_core::host::{FileId, SkillContext, file_id, git, metier_dirs, temp_dirs};
@@ -257,28 +258,40 @@ pub(crate) struct HomeLinks {
 
 impl HomeLinks {
     /// Links to these files. What the home of a skill already has at such a path stays, since the skill made it: a warning says so.
-    pub(super) fn create(ctx: &SkillContext, home: &Path, files: &[HomeFile]) -> io::Result<Option<Self>> {
+    /// That is then left out of `files`.
+    pub(super) fn create(
+        ctx: &SkillContext,
+        home: &Path,
+        files: &mut Vec<HomeFile>,
+    ) -> io::Result<Option<Self>> {
         if files.is_empty() {
             return Ok(None);
         }
         // A skill that keeps its home may have put links anywhere in it, which are not followed out of it.
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let mut made = Self { home, links: Vec::new(), folders: Vec::new() };
-        for file in files {
-            if !made.add(file) {
+        files.retain(|file| {
+            let is_added = made.add(file);
+            if !is_added {
                 ctx.warn(format!(
                     "the script sees a file of its own in the place of ~/{}, which it keeps in its home",
                     file.path.display()
                 ));
             }
-        }
+            is_added
+        });
         Ok(Some(made))
     }
 
     /// The paths of links in whose place the script put something of its own.
     pub(super) fn replaced_paths(&self) -> impl Iterator<Item = &str> {
         let is_replaced = |(link, _): &&(PathBuf, PathBuf)| {
-            self.home.symlink_metadata(link).is_ok_and(|found| !found.is_symlink())
+            // Where something is mounted, it cannot be replaced.
+            let is_own = |found: Metadata| {
+                let bytes = if found.is_dir() { 0 } else { found.len() };
+                !found.is_symlink() && !is_mount_point(found.mode(), bytes)
+            };
+            self.home.symlink_metadata(link).is_ok_and(is_own)
         };
         self.links.iter().filter(is_replaced).filter_map(|(link, _)| link.to_str())
     }
@@ -338,10 +351,11 @@ mod tests {
         fs::create_dir_all(home.join(".kept")).unwrap();
         fs::write(home.join(".kept/own"), "").unwrap();
         fs::write(&real, "text").unwrap();
-        let files =
-            [".app/deep/a", ".app/b", ".kept/own", ".kept/c", ".replaced"].map(|path| file(path, &real));
+        let mut files: Vec<HomeFile> = [".app/deep/a", ".app/b", ".kept/own", ".kept/c", ".replaced"]
+            .map(|path| file(path, &real))
+            .into();
         let ctx = SkillContext::builder("x").build();
-        let links = HomeLinks::create(&ctx, &home, &files).unwrap();
+        let links = HomeLinks::create(&ctx, &home, &mut files).unwrap();
         for path in [".app/deep/a", ".app/b", ".kept/c"] {
             assert_eq!(fs::read_to_string(home.join(path)).unwrap(), "text", "{path}");
         }
@@ -352,7 +366,7 @@ mod tests {
         let left = |path: &str| home.join(path).symlink_metadata().is_ok();
         assert!(left(".kept/own") && left(".replaced") && left(".app/new"));
         assert!(!left(".app/deep") && !left(".app/b") && !left(".kept/c"));
-        assert!(HomeLinks::create(&ctx, &home, &[]).unwrap().is_none());
+        assert!(HomeLinks::create(&ctx, &home, &mut Vec::new()).unwrap().is_none());
     }
 
     #[test]
@@ -363,8 +377,8 @@ mod tests {
         fs::create_dir_all(&away).unwrap();
         symlink(&away, home.join(".app")).unwrap();
         symlink("../away", home.join(".other")).unwrap();
-        let files = [file(".app/a", &away), file(".other/deep/b", &away)];
-        let links = HomeLinks::create(&SkillContext::builder("x").build(), &home, &files).unwrap();
+        let mut files = vec![file(".app/a", &away), file(".other/deep/b", &away)];
+        let links = HomeLinks::create(&SkillContext::builder("x").build(), &home, &mut files).unwrap();
         assert_eq!(fs::read_dir(&away).unwrap().count(), 0);
         drop(links);
         assert!(home.join(".app").exists());

@@ -55,6 +55,8 @@ mod packages;
 #[cfg(unix)]
 mod policy;
 #[cfg(unix)]
+mod private_home;
+#[cfg(unix)]
 mod process;
 #[cfg(unix)]
 mod program_settings;

@@ -25,7 +25,8 @@ use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{AccessReason, Files, SkillContext, begins_with, file_id};
 use metier_core::policy::{Access, Limits, SandboxMode, is_within};
 use metier_sandbox::{
-    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+    FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, PrivateFolder, ProtectedPaths, ResourceLimits,
+    SandboxPolicy,
 };
 
 /// `/dev/null`: reads are empty, and every write is accepted.
@@ -209,14 +210,21 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     // Below `/tmp`, which leads to the one, nothing leads to the other.
     let socket_dirs =
         around.into_iter().chain([temporary_files.as_path()]).filter_map(pin_canonical).collect();
-    let rules =
-        FileRules { read, own, write, socket_dirs, private_tmp: None, overlay: None, protected_paths };
-    FileRules { private_tmp: private_tmp(&rules, paths), ..rules }
+    let rules = FileRules {
+        read,
+        own,
+        write,
+        socket_dirs,
+        private_folders: Vec::new(),
+        overlay: None,
+        protected_paths,
+    };
+    FileRules { private_folders: private_tmp(&rules, paths).into_iter().collect(), ..rules }
 }
 
 /// The folder for temporary files, where the script can have it in the place of `/tmp`: it needs nothing of the machine's that has to
 /// stay there but what has a rule and is reached without a link.
-fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
+fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PrivateFolder> {
     let tmp = Path::new(PRIVATE_TMP);
     let is_real = |path: &Path| !begins_with(path, tmp) || real_path(path).is_none_or(|real| real == path);
     let pinned = || rules.own.iter().chain(&rules.write).map(|pinned| Path::new(&pinned.path));
@@ -227,7 +235,8 @@ fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PinnedPath> {
         && real_path(tmp).is_some_and(|real| real == tmp)
         && !pinned().any(|path| begins_with(tmp, path))
         && rules.read.iter().all(|path| is_real(Path::new(path)));
-    is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()
+    let content = is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()?;
+    Some(PrivateFolder { path: PRIVATE_TMP.into(), content, variable: None, links: Vec::new() })
 }
 
 /// What a run may change in its project, and what in there stays as it is.

@@ -17,6 +17,7 @@ use crate::interpreter::path::search_path;
 use crate::interpreter::version;
 use crate::outcome::{self, ProtectionGaps};
 use crate::policy::{self, ProjectAccess, RunPaths};
+use crate::private_home::{self, HomeMounts};
 use crate::program_version::interpreter_version;
 use crate::protected::creation_guard::CreationGuard;
 use crate::protected::fingerprint::Fingerprint;
@@ -48,6 +49,13 @@ pub(super) struct ScriptCommand {
 /// The environment variables of a process besides those that every script has.
 pub(super) type ProcessVariables = BTreeMap<OsString, OsString>;
 
+/// What metier puts into the home of a run, and removes when this is dropped: the mount points before the links.
+#[derive(Default)]
+pub(crate) struct HomeEntries {
+    _mounts: Option<HomeMounts>,
+    pub(crate) links: Option<HomeLinks>,
+}
+
 /// What a sandboxed run starts with.
 pub(super) struct PreparedLaunch<'a> {
     pub(super) request: LaunchRequest,
@@ -56,8 +64,8 @@ pub(super) struct PreparedLaunch<'a> {
     /// Removed with everything in it when this is dropped.
     pub(super) temp_dir: RunTempDir,
     home: PathBuf,
-    /// Removed from it when this is dropped.
-    pub(super) home_links: Option<HomeLinks>,
+    /// What was put into it, and is removed from it when this is dropped.
+    pub(super) home_entries: HomeEntries,
     home_files: Vec<HomeFile>,
     /// The packages that were prepared for the script.
     packages: Option<PreparedFiles>,
@@ -235,14 +243,15 @@ impl ScriptCommand {
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
         avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
-        let home_files = HomeFile::granted(ctx, &[project, skill])?;
-        avoided.extend(home_files.iter().map(|file| file.real_path.as_path()));
+        let mut home_files = HomeFile::granted(ctx, &[project, skill])?;
+        let granted: Vec<PathBuf> = home_files.iter().map(|file| file.real_path.clone()).collect();
+        avoided.extend(granted.iter().map(PathBuf::as_path));
         let found = (installation.command.program.as_path(), prepared.as_ref());
         let variables = self.with_node_variables(variables, found, &avoided, ctx)?;
         let variables = self.with_client_variables(variables, skill, project);
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
-        let home_links = HomeLinks::create(ctx, &home, &home_files)
+        let home_links = HomeLinks::create(ctx, &home, &mut home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
         let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
         if let Some(folder) = packages {
@@ -284,13 +293,14 @@ impl ScriptCommand {
             certificates::add_to_request(&mut request, file);
         }
         request.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
-        drop(avoided);
+        let mounts = private_home::add_to_request(&mut request, &home, &[project, skill, &script]);
+        let home_entries = HomeEntries { _mounts: mounts, links: home_links };
         Ok(PreparedLaunch {
             request,
             egress,
             temp_dir,
             home,
-            home_links,
+            home_entries,
             home_files,
             packages: prepared,
             user_packages,

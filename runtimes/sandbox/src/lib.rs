@@ -76,7 +76,7 @@ pub use self::report::{
 #[cfg(unix)]
 pub use self::request::{
     EgressSockets, FileRules, HOST_API_FD, LaunchRequest, MAX_EGRESS_PORTS, NetworkAccess, OverlayMount,
-    PRIVATE_TMP, PinnedPath, ProtectedPaths, ResourceLimits, SandboxPolicy,
+    PRIVATE_TMP, PinnedPath, PrivateFolder, ProtectedPaths, ResourceLimits, SandboxPolicy,
 };
 #[cfg(unix)]
 pub use self::response_timeout::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_report, wait_readable};

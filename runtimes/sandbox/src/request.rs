@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -72,7 +73,7 @@ pub enum NetworkAccess {
     Open,
 }
 
-/// What a script may have a folder of its own for.
+/// Where programs have their temporary files, which may be a [`PrivateFolder`].
 pub const PRIVATE_TMP: &str = "/tmp";
 
 /// The maximum number of ports that are listened on for one script.
@@ -99,14 +100,29 @@ pub struct FileRules {
     pub write: Vec<PinnedPath>,
     /// Writable folders of the script alone, in which it may create sockets with a path, and connect to them.
     pub socket_dirs: Vec<PinnedPath>,
-    /// The folder that the script has in the place of `/tmp`, of which it sees what is listed here. Only mounts can do that.
-    pub private_tmp: Option<PinnedPath>,
+    /// Folders that the script has in the place of the machine's, of which it sees what is listed here. Only mounts can do that.
+    pub private_folders: Vec<PrivateFolder>,
     /// The overlay that the script has in the place of a folder; all other rules are about what it shows. Only mounts can do that: without
     /// them, the program does not start, even if the sandbox is not required.
     pub overlay: Option<OverlayMount>,
     /// Exceptions: paths that stay read-only inside writable ones, and paths that stay hidden everywhere. Only mounts can enforce
     /// them.
     pub protected_paths: ProtectedPaths,
+}
+
+/// A folder that the script has in the place of another one, such as `/tmp`, and may change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrivateFolder {
+    /// Where the script has it; contains no symlinks.
+    #[serde(with = "bytes")]
+    pub path: OsString,
+    /// What is mounted there.
+    pub content: PinnedPath,
+    /// The environment variable that names it by `path`, once it is mounted, in the place of its own path, which the script then does not see.
+    pub variable: Option<String>,
+    /// Symlinks in it that lead to what is listed, by their paths below it, and what they contain.
+    #[serde(with = "bytes::pairs")]
+    pub links: Vec<(OsString, OsString)>,
 }
 
 /// A path pinned to a device and inode, so that a file or symlink that replaced it after the check is refused: who may write
@@ -118,6 +134,37 @@ pub struct PinnedPath {
     pub path: OsString,
     /// `None` for a path of which the sandbox has its own version.
     pub file_id: Option<FileId>,
+}
+
+impl LaunchRequest {
+    /// Makes the variables of private folders name them by the paths at which they are mounted.
+    pub(crate) fn name_private_folders(&mut self) {
+        for folder in &self.sandbox.files.private_folders {
+            let names_it = |(name, _): &&mut (OsString, OsString)| {
+                folder.variable.as_deref().is_some_and(|variable| name == variable)
+            };
+            if let Some((_, value)) = self.environment.iter_mut().find(names_it) {
+                value.clone_from(&folder.path);
+            }
+        }
+    }
+}
+
+impl FileRules {
+    /// What the script may change, without private folders that it sees at other paths.
+    pub(crate) fn write_with_mounts(&self) -> impl Iterator<Item = &PinnedPath> {
+        let is_elsewhere = |pinned: &&PinnedPath| {
+            let mut renamed = self.private_folders.iter().filter(|folder| folder.variable.is_some());
+            renamed.any(|folder| folder.content.path == pinned.path)
+        };
+        self.write.iter().filter(move |pinned| !is_elsewhere(pinned))
+    }
+
+    /// Whether the script may create sockets in a private folder.
+    pub(crate) fn may_have_sockets(&self, folder: &PrivateFolder) -> bool {
+        let content = Path::new(&folder.content.path);
+        self.socket_dirs.iter().any(|dir| content.starts_with(&dir.path))
+    }
 }
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {

@@ -2,7 +2,7 @@
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, has_mount_root, has_private_tmp};
+use crate::fixture::{Fixture, has_mount_root, has_private_tmp, private_home};
 
 pub const CASES: &[Case] = &[
     case("E26", "devices, /dev/shm, /tmp, /proc, /sys, folders of the system", devices),
@@ -37,6 +37,8 @@ fn devices() -> CaseResult {
     if has_mount_root() {
         own.extend(OF_ITS_OWN_ROOT);
     }
+    let home = private_home().map(|home| format!("{home}: done"));
+    own.extend(home.as_deref());
     let ran = Fixture::attacker("files", &["devices"])?.grant("write").run();
     ran.assert_refused_but(33, &["EPERM", "EACCES", "ENOENT", "ENXIO", "EROFS"], &own);
     assert!(!std::path::Path::new("/tmp/metier-x").exists());

@@ -265,11 +265,11 @@ for folder in sys.argv[2:]:
     tries('link', lambda: open(link + '/list').read())
     os.unlink(link)
 own = os.path.realpath(os.environ['HOME'])
-for top in ['/tmp', '/var/tmp', '/dev/shm', own + '/..', *sys.argv[1:]]:
+for top in ['/tmp', '/var/tmp', '/dev/shm', os.environ['TMPDIR'] + '/..', *sys.argv[1:]]:
     for path, _, files in os.walk(top):
         if 'list' in files and os.path.realpath(path) != own:
             tries('found ' + path, lambda: open(path + '/list').read())
-print('own', os.listdir(own))
+print('own', [name for name in os.listdir(own) if name == 'list'])
 open(own + '/list', 'w').write('kept by y\\n')";
 
 fn state_of_another() -> CaseResult {
@@ -290,8 +290,10 @@ fn state_of_another() -> CaseResult {
     };
     std::thread::scope(|scope| {
         let running = scope.spawn(|| engine.run(fixture.invocation().args(["wait"])));
-        let home = wait_for(&fixture.at("project/home"));
-        let while_it_runs = reach(&home);
+        wait_for(&fixture.at("project/home"));
+        let all = walkdir::WalkDir::new(&store).into_iter().map(Result::unwrap);
+        let home = all.into_iter().find(|entry| entry.file_name() == "home").unwrap();
+        let while_it_runs = reach(home.path().to_str().unwrap());
         fixture.write("project/go", "");
         assert_reached_nothing(&while_it_runs, "own []");
         let ended = running.join().unwrap();

@@ -100,7 +100,7 @@ fn hard_link() -> CaseResult {
 fn depth() -> CaseResult {
     let fixture = Fixture::python(
         "import os
-os.chdir(os.environ['HOME'])
+os.chdir(os.environ['TMPDIR'])
 print(os.getcwd())
 os.mkdir('d')
 open('d/leaf', 'w').close()

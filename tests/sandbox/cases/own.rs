@@ -201,7 +201,7 @@ impl OtherHost {
             .ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
         fixture.write("other/.metier/skills/v/SKILL.md", "---\nname: v\ndescription: waits\n---\n");
         let script = "import time, os, sys\nopen('began', 'w')\nwhile not os.path.exists('go'): time.sleep(.02)\n\
-            import metier\nprint(os.environ['HOME'], getattr(metier, 'CHANGED', 'unchanged'), os.listdir(os.environ['HOME']))\n";
+            import metier\nprint(os.environ['TMPDIR'], getattr(metier, 'CHANGED', 'unchanged'), sorted(set(os.listdir(os.environ['TMPDIR'] + '/..')) - {'home', 'tmp'}))\n";
         fixture.write("other/.metier/skills/v/scripts/main.py", script);
         let mut command = Command::new(program);
         command
@@ -244,9 +244,9 @@ impl OtherHost {
         fs::write(&self.go, "").unwrap();
         let said = self.child.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&said.stdout).into_owned();
-        let (home, rest) = out.split_once(' ').unwrap_or_default();
+        let (folder, rest) = out.split_once(' ').unwrap_or_default();
         assert_eq!(rest, "unchanged []\n", "{said:?}");
-        home.into()
+        folder.into()
     }
 }
 

@@ -171,7 +171,9 @@ fn programs() -> CaseResult {
     let code = if ran.stdout() == "127\n" && has_private_tmp(&tool) { 127 } else { 126 };
     assert_eq!((ran.stdout(), ran.process().exit_code), (format!("{code}\n").as_str(), Some(code)));
     assert!(
-        ran.error().help().is_some_and(|help| help.contains("outside of the project")),
+        ran.error().help().is_some_and(|help| {
+            help.contains("outside of the project") || help.contains("is in your home folder")
+        }),
         "{:?}",
         ran.error()
     );

@@ -72,7 +72,8 @@ pub(crate) fn user_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str
     let small = line.to_lowercase();
     let is_about_absence =
         ABSENCE_WORDS.iter().any(|words| small.contains(words)) || requires_setting(&small);
-    let rest = path_below(line, homes.script).filter(|rest| is_about_absence && homes.is_of_user(rest))?;
+    let rest = path_below(line, &[homes.script, &homes.user])
+        .filter(|rest| is_about_absence && homes.is_of_user(rest))?;
     Some(home_help(ctx, &rest, ""))
 }
 
@@ -128,10 +129,29 @@ pub(crate) fn replaced_home_warning(ctx: &SkillContext, path: &str) -> String {
     )
 }
 
+/// The hint for a script that could not replace a granted file of the user's home, on which a file is mounted.
+fn mounted_file_hint(ctx: &SkillContext, homes: &Homes<'_>, line: &str) -> Option<Help> {
+    let small = line.to_ascii_lowercase();
+    let is_named = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        line.contains(name) && homes.user.join(path).is_file()
+    };
+    let granted = ctx.permissions().home_paths();
+    let is_busy = ["resource busy", "ebusy"].iter().any(|words| small.contains(words));
+    let path = granted.iter().find(|path| is_busy && is_named(path))?;
+    let (way_out, hint) = grant(ctx, path.rsplit_once('/')?.0, true)?;
+    let shown = shown_path(&format!("~/{path}"));
+    Some((format!("no new file can replace {shown}; for that the script needs the folder: {way_out}"), hint))
+}
+
 /// The hint for a script that tried to change what it was granted of the user's home.
 pub(crate) fn read_only_home_hint(ctx: &SkillContext, home: Option<&Path>, text: &str) -> Option<Help> {
     let homes = Homes::new(ctx, home?)?;
-    let file = Path::new(denied_file(error_line(text)?)?);
+    let line = error_line(text)?;
+    if let Some(help) = mounted_file_hint(ctx, &homes, line) {
+        return Some(help);
+    }
+    let file = Path::new(denied_file(line)?);
     let below = file.strip_prefix(homes.script).or_else(|_| file.strip_prefix(&homes.user)).ok();
     // A script that works in its home names a path that the project does not have.
     let is_of_project =
@@ -253,10 +273,11 @@ fn shares_word(small: &str, path: &str) -> bool {
     words(&path.to_lowercase()).iter().any(|word| said.contains(word))
 }
 
-/// The path below a home that a line names, as a path or with `~`.
-fn path_below(line: &str, home: &Path) -> Option<PathBuf> {
-    let written = format!("{}/", home.to_str()?);
-    let rest = [written.as_str(), "~/"].iter().find_map(|start| line.split_once(start))?.1;
+/// The path below one of these homes that a line names, as a path or with `~`.
+fn path_below(line: &str, homes: &[&Path]) -> Option<PathBuf> {
+    let written = homes.iter().filter_map(|home| Some(format!("{}/", home.to_str()?)));
+    let mut written = written.chain(["~/".to_owned()]);
+    let rest = written.find_map(|start| Some(line.split_once(&start)?.1))?;
     let is_end = |c: char| c.is_whitespace() || ['\'', '"', '`', '’', ':', ',', ')', ';'].contains(&c);
     let path = rest[..rest.find(is_end).unwrap_or(rest.len())].trim_end_matches(['.', '/']);
     let is_plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
@@ -295,10 +316,10 @@ mod tests {
             ("No config at ~/.a/b.json.", ".a/b.json"),
             ("cat: /tmp/metier-0/home/.a: No such file or directory", ".a"),
         ] {
-            assert_eq!(path_below(line, home), Some(path.into()), "{line}");
+            assert_eq!(path_below(line, &[home]), Some(path.into()), "{line}");
         }
         for line in ["", "see ~/", "~/../x is missing", "/home/me/.a is missing", "~ is missing"] {
-            assert_eq!(path_below(line, home), None, "{line}");
+            assert_eq!(path_below(line, &[home]), None, "{line}");
         }
     }
 }

@@ -80,12 +80,12 @@ impl WatchedRun {
         let user_home = std::env::home_dir().filter(|home| home.parent().is_some());
         let real_home = user_home.as_deref().and_then(real_path);
         let files = request.sandbox.files.clone();
-        let tmp = files
-            .private_tmp
-            .iter()
-            .map(|content| PrivateFolder { path: PRIVATE_TMP.into(), content: PathBuf::from(&content.path) });
+        let private = files.private_folders.iter().map(|folder| PrivateFolder {
+            path: PathBuf::from(&folder.path),
+            content: PathBuf::from(&folder.content.path),
+        });
         Self {
-            private_folders: tmp.collect(),
+            private_folders: private.collect(),
             files,
             project: project.to_owned(),
             skill: skill.to_owned(),

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::home::warn_of_replaced_files;
-use crate::home_files::HomeLinks;
 use crate::home_guard::HomeGuard;
 use crate::host_api::RequestHandler;
 use crate::limit_errors;
@@ -16,6 +15,7 @@ use crate::process::run::ProcessExit;
 use crate::protected::creation_guard::CreationGuard;
 use crate::protected::fingerprint::Fingerprint;
 use crate::run_temp_dir::RunTempDir;
+use crate::script_command::HomeEntries;
 use crate::worker::protocol;
 use crate::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerReply, WorkerSession};
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -49,7 +49,7 @@ pub(crate) struct WorkerCleanup {
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
     /// Dropped before the home that they are in.
-    pub(crate) home_links: Option<HomeLinks>,
+    pub(crate) home_entries: HomeEntries,
     pub(crate) temp_dir: Option<RunTempDir>,
 }
 
@@ -94,10 +94,10 @@ impl WorkerProcess {
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
         let Self { session, script, cleanup, .. } = self;
-        let WorkerCleanup { creation_guard, home_guard, home_links, temp_dir, .. } = cleanup;
+        let WorkerCleanup { creation_guard, home_guard, home_entries, temp_dir, .. } = cleanup;
         drop(session);
-        warn_of_replaced_files(ctx, home_links.as_ref());
-        drop((home_links, temp_dir));
+        warn_of_replaced_files(ctx, home_entries.links.as_ref());
+        drop((home_entries, temp_dir));
         let result = match creation_guard {
             Some(mut guard) => guard.enforce_on(ctx, &script, result),
             None => result,

@@ -234,10 +234,13 @@ fn exec_program(
     setup_pipe: &mut File,
 ) -> SetupError {
     let LaunchMessage { profile, request, fds, nproc_rlimit, .. } = message;
-    let request = match request.decode() {
+    let mut request = match request.decode() {
         Ok(request) => request,
         Err(error) => return ("request", error),
     };
+    if enforcement.has(Restrictions::NAMESPACES) {
+        request.name_private_folders();
+    }
     let limits = request.sandbox.limits;
     let restrict = |files: &FileRules| landlock::restrict_from(prepared, files, profile.seccomp.network);
     let (enforcement, program) = match prepare_program(request, fds, enforcement, restrict) {

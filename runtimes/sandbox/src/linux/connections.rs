@@ -26,7 +26,7 @@ use crate::linux::layers::namespaces::{NamespaceSetup, NetworkIsolation};
 use crate::linux::procfs::thread_group;
 use crate::linux::sys;
 use crate::linux::sys::PendingCall;
-use crate::{FailedConnection, FileRules, MAX_FAILED_CONNECTIONS, NetworkAccess, PRIVATE_TMP};
+use crate::{FailedConnection, FileRules, MAX_FAILED_CONNECTIONS, NetworkAccess};
 
 /// The most connections to sockets with a path or a name in a run. What waits in one that nobody has accepted is not counted as memory: at
 /// most 208 KiB each.
@@ -88,9 +88,9 @@ impl Connections {
             return Self::default();
         };
         let own = files.socket_dirs.iter().map(|dir| (PathBuf::from(&dir.path), open_pinned(dir)));
-        let tmp =
-            files.private_tmp.iter().map(|_| (PRIVATE_TMP.into(), open_no_symlinks(PRIVATE_TMP.as_ref())));
-        let folders = own.chain(tmp).filter_map(|(path, opened)| Some((path, opened.ok()?))).collect();
+        let private = files.private_folders.iter().filter(|folder| files.may_have_sockets(folder));
+        let private = private.map(|folder| (PathBuf::from(&folder.path), open_no_symlinks(&folder.path)));
+        let folders = own.chain(private).filter_map(|(path, opened)| Some((path, opened.ok()?))).collect();
         let has_own_network =
             network == NetworkAccess::Hosts || namespaces.network == NetworkIsolation::OwnNetns;
         Self { folders, has_own_network, ..Self::default() }

@@ -32,7 +32,7 @@ fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
             own: Vec::new(),
             write: vec![project.into(), "/dev/null".into()],
             socket_dirs: Vec::new(),
-            private_tmp: None,
+            private_folders: Vec::new(),
             overlay: None,
             protected_paths: ProtectedPaths::default(),
         },

@@ -68,7 +68,18 @@ pub(crate) fn restrict_from(
         let write = rules.write.iter().filter_map(|path| Some((open_pinned(path).ok()?, write_access())));
         let sockets = rules.socket_dirs.iter();
         let sockets = sockets.filter_map(|path| Some((open_pinned(path).ok()?, AccessFs::MakeSock.into())));
-        let all = own.chain(write).chain(sockets).map(|(opened, access)| PathBeneath::new(opened, access));
+        // At the paths where they are mounted; elsewhere something else is there.
+        let private = rules.private_folders.iter().filter_map(|folder| {
+            let there = PinnedPath { path: folder.path.clone(), ..folder.content.clone() };
+            let sockets: BitFlags<AccessFs> =
+                if rules.may_have_sockets(folder) { AccessFs::MakeSock.into() } else { BitFlags::empty() };
+            Some((open_pinned(&there).ok()?, write_access() | sockets))
+        });
+        let all = own
+            .chain(write)
+            .chain(private)
+            .chain(sockets)
+            .map(|(opened, access)| PathBeneath::new(opened, access));
         system.add_rules(all.map(Ok::<_, RulesetError>))?.restrict_self()
     };
     restricted().map(|status| abi(&status)).map_err(io::Error::other)

@@ -22,11 +22,11 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::landlock::{kernel_abi, open_no_symlinks, open_pinned};
 use super::mount_clone::{attach, clone_mount};
-use super::private_tmp::{create_dir, create_mount_point};
+use super::private_folders::{create_dir, create_mount_point};
 use super::tmpfs::new_tmpfs;
+use crate::FileRules;
 use crate::begins_with;
 use crate::linux::sys;
-use crate::{FileRules, PRIVATE_TMP};
 
 /// Whether files are restricted by such a root: mounts take longer than Landlock.
 pub(crate) fn is_needed() -> bool {
@@ -85,20 +85,21 @@ pub(super) fn enter<'a>(
             shown.insert(place, opened);
         }
     }
-    for pinned in files.own.iter().chain(&files.write) {
+    for pinned in files.own.iter().chain(files.write_with_mounts()) {
         if let Ok(opened) = open_pinned(pinned) {
             shown.insert(PathBuf::from(&pinned.path), opened);
         }
     }
-    let is_elsewhere = |path: &Path| files.private_tmp.is_some() && begins_with(path, Path::new(PRIVATE_TMP));
+    let private = || files.private_folders.iter().map(|folder| Path::new(&folder.path));
+    let is_elsewhere = |path: &Path| private().any(|folder| begins_with(path, folder));
     let outermost = outermost(shown, is_elsewhere)?;
     for (path, opened) in &outermost {
         let is_folder = FileType::from_raw_mode(fstat(opened)?.st_mode).is_dir();
         create_mount_point(&root, below_root(path), is_folder)?;
     }
-    let folders = LINK_FOLDERS.into_iter().chain(files.private_tmp.as_ref().map(|_| PRIVATE_TMP));
-    for folder in folders.filter(|folder| *folder != "/") {
-        create_dir(&root, below_root(Path::new(folder)))?;
+    let folders = LINK_FOLDERS.into_iter().map(Path::new).chain(private());
+    for folder in folders.filter(|folder| folder.as_os_str() != "/") {
+        create_dir(&root, below_root(folder))?;
     }
     let processes = if outermost.contains_key(Path::new(PROC)) { None } else { new_proc().ok() };
     if processes.is_some() {

@@ -20,8 +20,8 @@ use crate::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_
 use crate::linux::layers::mount_alias::have_mount_alias;
 use crate::linux::layers::mount_clone::{attach, attach_read_only, change_all_mounts, clone_mount};
 use crate::linux::layers::mount_root;
-use crate::linux::layers::private_tmp;
-use crate::linux::layers::private_tmp::PrivateTmp;
+use crate::linux::layers::private_folders;
+use crate::linux::layers::private_folders::PrivateMounts;
 use crate::linux::layers::tmpfs::new_tmpfs;
 use crate::linux::sys;
 use crate::linux::sys::MountChange;
@@ -49,7 +49,7 @@ enum MountStep {
 pub(crate) fn prepare() -> io::Result<bool> {
     change_all_mounts(MountChange::ReceiveOnly)?;
     // It is read once, and needed when there is a request.
-    private_tmp::user_name();
+    private_folders::user_name();
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
 }
@@ -89,7 +89,7 @@ pub(crate) fn apply(
 ) -> io::Result<AppliedMounts> {
     let mut steps = steps(files, shm_limit)?;
     let is_writable = |path: &Path| matches!(steps.get(path), Some(MountStep::Writable(_)));
-    let private_tmp = PrivateTmp::prepare(files, is_writable)?;
+    let private = PrivateMounts::prepare(files, is_writable)?;
     // Nothing is mounted over the root, and nothing need be if all of it is writable.
     let is_all_writable = files.write.iter().any(|pinned| pinned.path == ROOT);
     let mut empty = BTreeSet::new();
@@ -99,7 +99,7 @@ pub(crate) fn apply(
         }
         make_everything_read_only()?;
     }
-    empty.extend(private_tmp.map(PrivateTmp::attach).transpose()?.into_iter().flatten());
+    empty.extend(private.attach()?);
     let mut is_protected = files.protected_paths.incomplete_reason.is_none() && !have_alias;
     let hard_linked: BTreeSet<FileId> = files.protected_paths.hard_linked_files.iter().copied().collect();
     // Outer paths come before inner ones.
@@ -149,7 +149,7 @@ fn steps(files: &FileRules, shm_limit: Option<u64>) -> io::Result<BTreeMap<PathB
     let ProtectedPaths { read_only, hidden, own, .. } = &files.protected_paths;
     let read_only_paths: BTreeSet<&Path> = read_only.iter().map(Path::new).collect();
     let writable: BTreeMap<PathBuf, &PinnedPath> =
-        files.write.iter().map(|pinned| (pinned.path.clone().into(), pinned)).collect();
+        files.write_with_mounts().map(|pinned| (pinned.path.clone().into(), pinned)).collect();
     // The folder of a skill is writable in a read-only one, with something read-only in it.
     let is_below_read_only = |path: &Path| {
         let is_listed = |above: &&Path| read_only_paths.contains(above) || writable.contains_key(*above);

@@ -974,7 +974,8 @@ fn an_overlay_is_shown_in_a_private_tmp() {
     let mut request =
         fixture.request("cat file; echo new > file; ls /tmp | wc -l; echo x > /tmp/x; cat /tmp/x");
     let files = &mut request.sandbox.files;
-    files.private_tmp = Some(own.path().into());
+    let (content, links) = (own.path().into(), Vec::new());
+    files.private_folders = vec![PrivateFolder { path: "/tmp".into(), content, variable: None, links }];
     files.write.push(own.path().into());
     assert_eq!(fixture.run(&request), "old\n1\nx\n");
     assert_eq!(fs::read_to_string(fixture.host("file")).unwrap(), "new\n");
