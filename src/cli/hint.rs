@@ -3,7 +3,7 @@
 use metier::cases::{CaseResult, CaseStatus};
 use metier::engine::{Diagnosis, Explanation, Outcome};
 use metier::error::{Hint, LimitKind, SkillError};
-use metier::host::EnforcedLevel;
+use metier::host::{EnforcedLevel, LeftoverPath};
 use metier::policy::Permission;
 
 /// The name of the command.
@@ -118,7 +118,18 @@ pub fn sentence_with_options(sentence: &str) -> String {
             rest = after;
         }
     }
-    text + rest
+    with_keep_option(text + rest)
+}
+
+/// The sentence with the option in place of `keep tmp:PATH`, which stands at its end.
+fn with_keep_option(sentence: String) -> String {
+    const KEEP: &str = "; keep ";
+    let Some((before, named)) = sentence.rsplit_once(KEEP) else { return sentence };
+    let path = named.split(' ').next().unwrap_or_default();
+    match path.parse::<LeftoverPath>() {
+        Ok(_) => format!("{before}; run with --keep {named}"),
+        Err(_) => sentence,
+    }
 }
 
 /// The permission after a comma that opens a host, and what stands after it.
@@ -235,6 +246,8 @@ mod tests {
             ("grant write and write:.env, or", "run with --allow write and write:.env, or"),
             ("x tried a.b: no; grant net:a.b", "x tried a.b: no; run with --allow net:a.b"),
             ("grant env:KEY", "run with --env KEY"),
+            ("x; keep tmp:a.svg to have it", "x; run with --keep tmp:a.svg to have it"),
+            ("x; keep calm", "x; keep calm"),
             ("emigrant state", "emigrant state"),
             ("grant nothing", "grant nothing"),
             (

@@ -8,7 +8,7 @@ use std::time::Instant;
 use metier::config::Configuration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
-use metier::host::SandboxReport;
+use metier::host::{LeftoverPath, SandboxReport};
 use metier::policy::{CancelToken, Permission, SandboxMode, SkillDigest};
 
 use super::prompt::{Question, Reply, permission_sentence};
@@ -46,6 +46,9 @@ pub struct Args {
     /// Grant a permission that the skill requests, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
+    /// Copy what the script leaves at this path of its /tmp or its home into the project: tmp:PATH or home:PATH (may be repeated)
+    #[arg(long, value_name = "PLACE:PATH")]
+    keep: Vec<LeftoverPath>,
     /// Save each finished step of a plan in this folder, and resume there on the next run
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
@@ -162,7 +165,17 @@ fn run_raw(args: &Args, session: &Session) -> Result<u8> {
     warn_of_unread_input(args);
     let code = raw::exit_code(&outcome);
     raw::print_notes(&outcome);
+    print_copies(&outcome);
     Ok(code)
+}
+
+/// Says where the copies are of what the script left.
+fn print_copies(outcome: &Outcome) {
+    for file in outcome.process.iter().flat_map(|process| &process.left) {
+        if let Some(copy) = &file.copied_to {
+            output::eprint(&format!("copied to {} ({} bytes)", escape_text(copy), file.bytes));
+        }
+    }
 }
 
 /// Something was piped in, and the run did not get it.
@@ -357,6 +370,9 @@ fn prepare(
         invocation = invocation.confirmed();
     }
     invocation = invocation.tool_filter(args.filter.filter()?);
+    for path in &args.keep {
+        invocation = invocation.keep(path.clone());
+    }
     if let Some(folder) = &args.journal {
         invocation = invocation.journal(folder);
     }
@@ -415,6 +431,7 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     if session.json() {
         return output::print_json(&outcome_with_option(outcome));
     }
+    print_copies(&outcome);
     let stderr = outcome.process.as_ref().map(|process| process.stderr.as_str()).unwrap_or_default();
     let quoted = outcome.result.as_ref().err().and_then(|error| quoted_end(error, stderr));
     // A single line is part of the error.

@@ -12,7 +12,8 @@ use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::ForModel;
 use metier_core::host::{
-    Environment, Extensions, Observer, OutputSinks, Providers, SkillContext, StdinSource,
+    Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers, SkillContext,
+    StdinSource,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
@@ -190,6 +191,27 @@ impl Invocation {
     ) -> Self {
         let is_limited = self.extensions.get::<OutputSinks>().is_some_and(|sinks| sinks.is_limited);
         self.extensions.insert(OutputSinks { is_limited, ..OutputSinks::new(stdout, stderr) });
+        self
+    }
+
+    /// Copies what the external script leaves there, a file or a folder, into the folder of the project, under the same name, when the
+    /// process has ended. No link is followed, nothing is overwritten, and all of it may have as many bytes as one file.
+    /// [`ProcessReport::left`](crate::host::ProcessReport::left) says where it is. A run that ends well fails if that is not possible.
+    /// A run in another runtime, with a worker, or without a sandbox, fails with `usage`.
+    ///
+    /// ```
+    /// use metier::engine::Invocation;
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let invocation = Invocation::new("draw").keep("tmp:chart.svg".parse()?);
+    /// # let _ = invocation;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep(mut self, path: LeftoverPath) -> Self {
+        let mut paths = self.extensions.get::<KeepPaths>().cloned().unwrap_or_default();
+        paths.0.push(path);
+        self.extensions.insert(paths);
         self
     }
 

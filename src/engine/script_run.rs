@@ -25,8 +25,8 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::outcome::{CachedResult, RedactedOutcome};
 use metier_core::host::{
-    AddressSpaceReservation, CallAccess, ContextBuilder, Files, LogLevel, OutputSinks, Redaction, RunEvents,
-    RunId, SkillContext, StdinSource, catch_panic,
+    AddressSpaceReservation, CallAccess, ContextBuilder, Files, KeepPaths, LogLevel, OutputSinks, Redaction,
+    RunEvents, RunId, SkillContext, StdinSource, catch_panic,
 };
 use metier_core::policy::{
     CancelToken, GrantOrigin, GrantReport, Limits, Permission, Permissions, RunArguments, RuntimeLimit,
@@ -404,7 +404,8 @@ fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<W
         return Err(SkillError::new(ErrorKind::Usage, sentence)
             .with_help("run it without that; the outcome has the value and the output"));
     }
-    let wants_streams = has_stdin || has_sinks;
+    let has_copies = extensions.get::<KeepPaths>().is_some();
+    let wants_streams = has_stdin || has_sinks || has_copies;
     if !wants_streams || invocation.caller.is_some() || runtime == RuntimeId::EXTERNAL && worker.is_none() {
         return Ok(());
     }
@@ -413,6 +414,14 @@ fn require_streams(invocation: &Invocation, runtime: RuntimeId, worker: Option<W
         Some(_) => "its process is a worker, which serves several runs".to_owned(),
         None => format!("only external scripts have streams of their own, and it runs in {runtime}"),
     };
+    if !has_stdin && !has_sinks {
+        let why = why.replace("streams", "folders");
+        return Err(SkillError::new(
+            ErrorKind::Usage,
+            format!("failed to copy what the script leaves: {why}"),
+        )
+        .with_help("run it without that, and let the script write to the project"));
+    }
     Err(SkillError::new(ErrorKind::Usage, format!("failed to connect {what} of the script: {why}"))
         .with_help("run it without that; its input and its value are in the invocation and the outcome"))
 }

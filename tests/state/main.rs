@@ -10,6 +10,7 @@ mod crashes;
 mod home;
 mod home_write;
 mod keeping;
+mod leftovers;
 mod limits;
 #[path = "../support/not_run.rs"]
 mod not_run;

@@ -107,24 +107,30 @@ pub(super) fn files(tree: &OwnedFd) -> Result<Vec<(String, u64)>> {
     Ok(found)
 }
 
-/// The first few files that a script left in this home folder, and whether there are more; without what is only there to be quicker
-/// the next time.
-pub fn files_left_in(home: &Path) -> Option<(Vec<String>, bool)> {
-    const MAX_NAMES: usize = 3;
-    const CACHES: [&str; 3] = [".cache", ".npm", "__pycache__"];
-    let above = CString::new(home.as_os_str().as_bytes()).ok()?;
-    let tree = open_dir(CWD, &above).ok()?;
-    let (mut walk, mut names) = (Walk::new(u64::MAX), Vec::new());
+/// The first files that a script left in a folder, by their paths below it, with their sizes: those that count by their path, mode and
+/// size.
+pub fn files_left_in(
+    folder: &Path,
+    max_count: usize,
+    counts: &dyn Fn(&str, u32, u64) -> bool,
+) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    let Some(tree) =
+        CString::new(folder.as_os_str().as_bytes()).ok().and_then(|path| open_dir(CWD, &path).ok())
+    else {
+        return found;
+    };
     // A tree that is too large has shown enough of itself.
-    let _ = walk.list(&tree, "", 0, &mut |path, _| {
-        if !path.split('/').any(|part| CACHES.contains(&part)) {
-            names.push(path.to_owned());
+    let _ = Walk::new(u64::MAX).list(&tree, "", 0, &mut |path, stat| {
+        let bytes =
+            if file_type(stat).is_dir() { 0 } else { u64::try_from(stat.st_size).unwrap_or_default() };
+        #[allow(clippy::useless_conversion, reason = "the field has another type elsewhere")]
+        if counts(path, u32::from(stat.st_mode), bytes) {
+            found.push((path.to_owned(), bytes));
         }
-        names.len() <= MAX_NAMES
+        found.len() < max_count
     });
-    let has_more = names.len() > MAX_NAMES;
-    names.truncate(MAX_NAMES);
-    (!names.is_empty()).then_some((names, has_more))
+    found
 }
 
 /// One walk through a tree, with what is left of its bounds.

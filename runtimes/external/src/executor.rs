@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::home;
 use crate::home_files::HomeFile;
 use crate::host_api::RequestHandler;
+use crate::leftovers;
 use crate::observation::WatchedRun;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::policy;
@@ -82,6 +83,7 @@ impl ExternalExecutor {
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        leftovers::require_none_wanted(ctx)?;
         let command =
             self.script.unsandboxed_command(Self::arguments(input, ctx), &ctx.process_variables()?, ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
@@ -156,10 +158,24 @@ impl ExternalExecutor {
         let result = self.run_process(launch, input, place, &gaps, ctx);
         home::warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop(home_entries);
-        if state.is_none() && !temp_dir.remove_unused_home() {
-            home::warn_of_lost_files(ctx, self.script.file.name(), &temp_dir.home());
-        }
+        let state_home = state.as_ref().map(StateLease::home);
+        let own_home = (state_home.is_none() && !temp_dir.remove_unused_home()).then_some(own_home);
+        let copied = leftovers::report_leftovers(
+            ctx,
+            self.script.file.name(),
+            own_home.as_deref(),
+            state_home,
+            &temp_dir.temporary_files(),
+        );
         drop(temp_dir);
+        let result = match copied {
+            Err(error) if result.is_ok() => Err(error),
+            Err(error) => {
+                ctx.warn(error.message());
+                result
+            }
+            Ok(()) => result,
+        };
         let result = match guard {
             Some(mut guard) => guard.enforce_on(ctx, self.script.file.name(), result),
             None => result,

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::hints::permission_hint::permission_hint;
 use crate::hints::user_home::replaced_home_warning;
 use crate::home_files::HomeLinks;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillOutput;
 use metier_core::host::SkillContext;
 use metier_core::policy::{Access, CancelToken};
-use metier_state::{SkillState, StateLease, TreeError, excess_error, files_left_in};
+use metier_state::{SkillState, StateLease, TreeError, excess_error};
 
 /// The state of the skill, if the run may keep it; waits until no other run works on it.
 pub fn lease_state(ctx: &SkillContext) -> Result<Option<StateLease>> {
@@ -122,18 +121,6 @@ pub fn keep_state(
         Err(TreeError::Excess(excess)) => Err(excess_error(ctx.skill(), excess)),
         Err(TreeError::Io(error)) => Err(SkillError::io("failed to keep the state of the skill", error)),
     }
-}
-
-/// Warns if a script left files in its temporary home, which are thrown away.
-pub(super) fn warn_of_lost_files(ctx: &SkillContext, name: &str, home: &Path) {
-    let Some((names, has_more)) = files_left_in(home) else { return };
-    let more = if has_more { " and more" } else { "" };
-    let keep = permission_hint(ctx, &Access::state()).map(|(help, _)| format!("; to keep them, {help}"));
-    ctx.warn(format!(
-        "{name} left files in its home folder, which were thrown away: {}{more}{}",
-        names.join(", "),
-        keep.unwrap_or_default()
-    ));
 }
 
 /// Warns if a script replaced granted files of the user's home by its own, which are thrown away or kept for itself.

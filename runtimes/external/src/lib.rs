@@ -41,6 +41,8 @@ mod host_api;
 mod interpreter;
 mod interpreter_search;
 #[cfg(unix)]
+mod leftovers;
+#[cfg(unix)]
 mod limit_errors;
 #[cfg(unix)]
 mod local_module;

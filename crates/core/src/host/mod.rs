@@ -28,6 +28,7 @@ pub mod git;
 mod host_lookup;
 mod http;
 mod io_error;
+mod leftovers;
 mod log;
 mod memory;
 pub mod metier_dirs;
@@ -86,6 +87,7 @@ pub use self::functions::{
     misplaced_text,
 };
 pub use self::host_lookup::HostLookup;
+pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]
 pub use self::output_lines::ProcessOutput;

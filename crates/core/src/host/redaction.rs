@@ -26,6 +26,7 @@ use self::search::SecretSearch;
 use self::secret::Secret;
 #[cfg(unix)]
 pub use self::stream::RedactedStream;
+use super::leftovers::Leftover;
 use super::refused_access::RefusedAccess;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
@@ -205,8 +206,15 @@ impl Redaction {
             stdout: self.redact_text(report.stdout, report.stdout_truncated),
             stderr: self.redact_text(report.stderr, report.stderr_truncated),
             network: report.network.map(|network| self.network(network)),
+            left: report.left.into_iter().map(|file| self.leftover(file)).collect(),
             ..report
         })
+    }
+
+    /// The same without secrets in its path.
+    fn leftover(&self, file: Leftover) -> Leftover {
+        let text = |path: String| self.redact_text(path, false);
+        Leftover { path: text(file.path), copied_to: file.copied_to.map(text), ..file }
     }
 
     /// The same without secrets in names that the script looked up.

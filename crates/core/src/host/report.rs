@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::duration::as_optional_milliseconds;
+use super::leftovers::Leftover;
 use crate::error::ErrorOutput;
 use crate::excerpt::{head_and_tail, tail};
 use crate::unicode::strip_escape_sequences;
@@ -30,6 +31,10 @@ pub struct ProcessReport {
     pub usage: ProcessUsage,
     /// What it did in its network; `null` if that was the machine's, if no host was granted and none tried, and without namespaces.
     pub network: Option<NetworkReport>,
+    /// The files that it left in its home, unless the skill keeps that, and in `/tmp`: at most 64, without caches of tools. They were thrown
+    /// away. Left out in JSON if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Leftover>,
 }
 
 /// For the other packages of metier; may change in any release.

@@ -102,6 +102,9 @@ impl Sanitizer {
     pub fn process(&self, mut report: ProcessReport) -> ProcessReport {
         report.stdout = self.cut_text(report.stdout, report.stdout_truncated);
         report.stderr = self.text(report.stderr);
+        for file in &mut report.left {
+            file.path = self.text(std::mem::take(&mut file.path));
+        }
         for refused in report.network.iter_mut().flat_map(|network| &mut network.refused) {
             for text in [&mut refused.host, &mut refused.reason].into_iter().chain(&mut refused.permission) {
                 *text = self.text(std::mem::take(text));

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::SkillContext;
+use crate::host::leftovers::Leftover;
 use crate::host::read_record::ReadRecord;
 use crate::host::redaction::Redacted;
 use crate::host::refused_access::RefusedAccess;
@@ -39,6 +40,13 @@ impl SkillContext {
     pub fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>> {
         let mut known = self.inner.refused_accesses.lock().unwrap_or_else(PoisonError::into_inner);
         self.redaction().refused_accesses(std::mem::take(&mut *known))
+    }
+
+    /// Adds to the report of the run's process what that left.
+    pub fn report_leftovers(&self, left: Vec<Leftover>) {
+        if let Some(report) = &mut self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 {
+            report.left = left;
+        }
     }
 
     /// From now on, records what the run reads through the host API.

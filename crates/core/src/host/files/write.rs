@@ -1,6 +1,7 @@
 //! Writes files atomically: a reader sees the old content or the new, never a part.
 
-use std::io::{self, BufWriter, Write};
+use std::cell::RefCell;
+use std::io::{self, BufWriter, Read, Write};
 
 use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
@@ -33,6 +34,24 @@ impl FilesView<'_> {
         let mut reservation = self.empty_reservation();
         reservation.add(content.len() as u64).map_err(|error| operation.with_context(error))?;
         self.replace_shown(operation, content.to_vec(), None, false)
+    }
+
+    /// Creates a file with these bytes of a source; missing folders are created. What is at its path stays, and the call fails.
+    #[doc(hidden)]
+    pub fn create_file(&self, path: &str, source: impl Read, bytes: u64) -> Result<()> {
+        let operation = FileOperation::write("create", path);
+        let source = RefCell::new(source.take(bytes));
+        self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
+            let parent = self.files.create_parent_dir(path)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).follow(FollowSymlinks::No);
+            let mut file = parent.dir.open_with(&parent.name, &options)?;
+            let copied = io::copy(&mut *source.borrow_mut(), &mut file);
+            if copied.is_err() {
+                parent.dir.remove_file(&parent.name)?;
+            }
+            copied.map(drop)
+        })
     }
 
     /// Appends to a file; a missing file is created with its folders.
