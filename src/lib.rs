@@ -41,6 +41,7 @@
 //! - [`trust`]: what the user trusts and has granted: the trust store, and the lock file of a project.
 //! - [`state`] and [`packages`]: what skills keep in a project, and the packages that were prepared for scripts.
 //! - [`pending`]: calls that wait for a person's decision.
+//! - `changes`, on Unix: what runs wrote into a copy of a project: stored, applied and undone.
 //! - [`config`]: values for limits, permissions and skills, with their origins, from a program or from files.
 //! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
 //! - [`cases`]: runs the test cases of skills and judges the results.
@@ -56,6 +57,8 @@
 pub mod alloc_counter;
 pub mod audit;
 pub mod cases;
+#[cfg(unix)]
+pub mod changes;
 pub mod config;
 pub mod engine;
 pub mod error;

@@ -7,6 +7,8 @@ mod apparmor;
 mod audit;
 mod autonomy;
 mod catalog;
+#[cfg(unix)]
+mod changes;
 mod completions;
 mod config;
 mod config_args;
@@ -62,6 +64,8 @@ mod test;
 mod tool_filter_args;
 mod trust;
 mod trust_words;
+#[cfg(unix)]
+mod undo;
 mod usage_error;
 mod validate;
 mod verify;
@@ -137,6 +141,12 @@ enum Command {
     Audit(audit::Args),
     /// List the calls that wait for a person, and decide about them
     Pending(pending::Args),
+    /// List what runs would change in their projects, show it, and apply or discard it
+    #[cfg(unix)]
+    Changes(changes::Args),
+    /// Restore what applied changes replaced, where nobody has changed it since
+    #[cfg(unix)]
+    Undo(undo::Args),
     /// Prepare the packages that a skill's scripts need, from your registries
     Prepare(prepare::Args),
     /// List, show and remove what skills keep
@@ -239,6 +249,8 @@ impl Command {
     fn widens_nothing(&self) -> bool {
         match self {
             Self::List(_) | Self::Show(_) | Self::Diff(_) | Self::State(_) | Self::Audit(_) => true,
+            #[cfg(unix)]
+            Self::Changes(_) | Self::Undo(_) => true,
             Self::Trust(args) => args.widens_nothing(),
             Self::Allow(args) => args.widens_nothing(),
             _ => false,
@@ -272,6 +284,8 @@ impl Command {
             | Self::Import(_)
             | Self::Lock(_)
             | Self::Verify => Some(""),
+            #[cfg(unix)]
+            Self::Changes(_) | Self::Undo(_) => Some(""),
             Self::Ctx(_) | Self::Mcp(_) | Self::Completions(_) | Self::Schema(_) => None,
         }
     }
@@ -322,6 +336,10 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
         Command::Config(args) => config::run(&args, session),
         Command::Autonomy(args) => autonomy::run(&args, session),
         Command::Pending(args) => pending::run(&args, session),
+        #[cfg(unix)]
+        Command::Changes(args) => changes::run(&args, session),
+        #[cfg(unix)]
+        Command::Undo(args) => undo::run(&args, session),
         Command::Doctor(args) => doctor::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Activate(args) => activate::run(&args, session),

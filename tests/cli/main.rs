@@ -13,6 +13,7 @@ mod address_space;
 mod api;
 mod availability;
 mod builtin_plans;
+mod changes;
 mod config_args;
 mod diff;
 mod doctor;
