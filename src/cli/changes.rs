@@ -1,8 +1,10 @@
 //! `metier changes`: the change sets that wait for a decision, what is in them, and the decisions.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use metier::changes::{ApplyOptions, ApplyReport, ChangeStore, StoredChangeSet, summary};
+use metier::changes::{
+    ApplyOptions, ApplyReport, Change, ChangeSet, ChangeStore, StoredChangeSet, TextDiff, summary,
+};
 use metier::error::Result;
 use serde_json::{Value, json};
 
@@ -56,7 +58,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     session.exit_watchdog().finish();
     match &args.action {
         None | Some(Action::List) => list(&store.list()?, session),
-        Some(Action::Show { id }) => show(&store, &store.find(id)?, session),
+        Some(Action::Show { id }) => {
+            let stored = store.find(id)?;
+            // Without the project there is nothing to compare with, and the rest can still be shown.
+            let project = store.open_project(&stored.set).ok();
+            show(&store, &stored, project.as_ref().map(AsFd::as_fd), session)
+        }
         Some(Action::Apply { id, paths, undoable }) => {
             let stored = store.find(id)?;
             let project = store.open_project(&stored.set)?;
@@ -101,16 +108,17 @@ fn list(sets: &[StoredChangeSet], session: &Session) -> Result<u8> {
     Ok(0)
 }
 
-fn show(store: &ChangeStore, stored: &StoredChangeSet, session: &Session) -> Result<u8> {
+/// Shows what a change set would do.
+pub(super) fn show(
+    store: &ChangeStore,
+    stored: &StoredChangeSet,
+    project: Option<BorrowedFd<'_>>,
+    session: &Session,
+) -> Result<u8> {
     let set = &stored.set;
-    // Without the project there is nothing to compare with, and the rest can still be shown.
-    let diff = |index| store.text_diff(set, index, MAX_DIFF_LINES).unwrap_or_default();
-    let compared = set.changes.iter().enumerate().take(MAX_COMPARED);
-    let diffs = compared.filter_map(|(index, change)| Some((change, diff(index)?)));
-    let diffs = diffs.filter(|(_, diff)| !diff.lines.is_empty()).take(MAX_DIFFS);
+    let diffs = project.into_iter().flat_map(|project| text_diffs(store, set, project));
     if session.json() {
-        let diffs: Vec<Value> =
-            diffs.map(|(change, diff)| json!({"path": change.path, "diff": diff.to_string()})).collect();
+        let diffs = diffs_as_json(diffs);
         return output::print_json(&json!({"change_set": stored, "diffs": diffs})).map(|()| 0);
     }
     output::print(&format!("{}  {}  {}", set.id, shorten_line(&set.skill, 60), set.ended))?;
@@ -120,6 +128,23 @@ fn show(store: &ChangeStore, stored: &StoredChangeSet, session: &Session) -> Res
         output::print(escape_text(&diff.to_string()).trim_end())?;
     }
     Ok(0)
+}
+
+/// The differences of texts, as JSON.
+pub(super) fn diffs_as_json<'a>(diffs: impl Iterator<Item = (&'a Change, TextDiff)>) -> Vec<Value> {
+    diffs.map(|(change, diff)| json!({"path": change.path, "diff": diff.to_string()})).collect()
+}
+
+/// The lines that differ in texts, of the first files that have any.
+pub(super) fn text_diffs<'a>(
+    store: &'a ChangeStore,
+    set: &'a ChangeSet,
+    project: BorrowedFd<'a>,
+) -> impl Iterator<Item = (&'a Change, TextDiff)> {
+    let diff = move |index| store.text_diff(set, index, project, MAX_DIFF_LINES).unwrap_or_default();
+    let compared = set.changes.iter().enumerate().take(MAX_COMPARED);
+    let diffs = compared.filter_map(move |(index, change)| Some((change, diff(index)?)));
+    diffs.filter(|(_, diff)| !diff.lines.is_empty()).take(MAX_DIFFS)
 }
 
 /// Prints what was done; the exit code is 1 where the project has something else than expected.

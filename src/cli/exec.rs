@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use metier::engine::Invocation;
+use metier::engine::{Invocation, Outcome};
 use metier::error::Result;
 use metier::policy::{CancelToken, SandboxMode};
 
@@ -11,6 +11,7 @@ use super::exit_watchdog::WatchdogObserver;
 use super::hint::outcome_with_option;
 use super::interrupt::cancel_on_interrupt;
 use super::limit_args::LimitArgs;
+use super::preview::PreviewArgs;
 use super::run::parse_grants;
 use super::session::Session;
 use super::{config_args::ConfigArgs, output, raw, stdin};
@@ -21,6 +22,8 @@ pub struct Args {
     /// Grant the command a permission, such as write, write:out or net (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
+    #[command(flatten)]
+    preview: PreviewArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -33,8 +36,14 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let preview = args.preview.begin(session, "exec")?;
     if session.json() {
-        return run_for_json(args, session);
+        let outcome = run_for_json(args, session)?;
+        let code = outcome.exit_code();
+        return match preview {
+            Some(preview) => preview.finish(outcome, session),
+            None => output::print_json(&outcome).map(|()| code),
+        };
     }
     let outcome = raw::run(session, || {
         let (builder, invocation) = prepare(args, session)?;
@@ -42,11 +51,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     })?;
     let code = raw::exit_code(&outcome);
     raw::print_notes(&outcome);
-    Ok(code)
+    match preview {
+        Some(preview) => preview.finish(outcome, session).map(|changed| code.max(changed)),
+        None => Ok(code),
+    }
 }
 
 /// The outcome of the command, as that of a skill.
-fn run_for_json(args: &Args, session: &Session) -> Result<u8> {
+fn run_for_json(args: &Args, session: &Session) -> Result<Outcome> {
     let (token, watchdog) = (CancelToken::new(), session.exit_watchdog());
     let _guard = watchdog.watch_token(&token);
     cancel_on_interrupt(token.clone());
@@ -63,8 +75,7 @@ fn run_for_json(args: &Args, session: &Session) -> Result<u8> {
         watchdog.start_print_timeout();
     }
     token.cancel();
-    let code = outcome.exit_code();
-    output::print_json(&outcome_with_option(outcome)).map(|()| code)
+    Ok(outcome_with_option(outcome))
 }
 
 fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuilder, Invocation)> {
@@ -73,6 +84,7 @@ fn prepare(args: &Args, session: &Session) -> Result<(metier::engine::EngineBuil
     let configuration = args.limits.configure(session.configuration())?;
     let mut invocation = Invocation::command(program, arguments).stdin(stdin::source());
     let secrets = args.config.secrets()?;
+    invocation = args.preview.add_to(invocation)?;
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }

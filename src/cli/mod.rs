@@ -44,6 +44,8 @@ mod new;
 mod output;
 mod pending;
 mod prepare;
+#[cfg_attr(not(target_os = "linux"), path = "preview_unsupported.rs")]
+mod preview;
 mod progress;
 mod prompt;
 mod raw;

@@ -22,6 +22,7 @@ use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
 use crate::cli::limit_args::LimitArgs;
+use crate::cli::preview::PreviewArgs;
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::tool_filter_args::ToolFilterArgs;
 
@@ -54,6 +55,8 @@ pub struct Args {
     journal: Option<PathBuf>,
     #[command(flatten)]
     streams: StreamArgs,
+    #[command(flatten)]
+    preview: PreviewArgs,
     #[command(flatten)]
     limits: LimitArgs,
     /// Run the skill only if it is as .metier/skills.lock has it, with all that it calls
@@ -126,8 +129,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         session.exit_watchdog().finish();
         return explain::print(explanation, session);
     }
+    let preview = args.preview.begin(session, &args.name)?;
     if args.streams.raw {
-        return run_raw(args, session);
+        let (outcome, code) = run_raw(args, session)?;
+        return match preview {
+            Some(preview) => preview.finish(outcome, session).map(|changed| code.max(changed)),
+            None => Ok(code),
+        };
     }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
@@ -148,12 +156,18 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     warn_of_unread_input(args);
     let code = outcome.exit_code();
-    print_outcome(outcome, session)?;
-    Ok(code)
+    match preview {
+        Some(preview) if session.json() => preview.finish(outcome_with_option(outcome), session),
+        Some(preview) => {
+            print_outcome(outcome.clone(), session)?;
+            preview.finish(outcome, session)
+        }
+        None => print_outcome(outcome, session).map(|()| code),
+    }
 }
 
 /// Runs the script as if nobody stood between: nobody is asked, and what metier refuses is reported when it ended.
-fn run_raw(args: &Args, session: &Session) -> Result<u8> {
+fn run_raw(args: &Args, session: &Session) -> Result<(Outcome, u8)> {
     raw::require_no_json(session, "--raw")?;
     let outcome = raw::run(session, || {
         let configuration = args.limits.configure(session.configuration())?;
@@ -166,7 +180,7 @@ fn run_raw(args: &Args, session: &Session) -> Result<u8> {
     let code = raw::exit_code(&outcome);
     raw::print_notes(&outcome);
     print_copies(&outcome);
-    Ok(code)
+    Ok((outcome, code))
 }
 
 /// Says where the copies are of what the script left.
@@ -388,6 +402,7 @@ fn prepare(
     if args.trust.no_remembered {
         invocation = invocation.without_remembered_grants();
     }
+    invocation = args.preview.add_to(invocation)?;
     let secrets = args.config.secrets()?;
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);

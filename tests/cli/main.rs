@@ -33,6 +33,8 @@ mod path;
 mod pending;
 mod plans;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod previews;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod python_packages;
 mod questions;
 mod running;

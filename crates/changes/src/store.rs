@@ -216,16 +216,21 @@ impl ChangeStore {
     }
 
     /// The lines that differ in a file of a stored set; `None` if there are none to show: of folders and links, of what is no text or is
-    /// larger than 1 MiB, and where the content is not stored any more or the project has another one.
-    pub fn text_diff(&self, set: &ChangeSet, change: usize, max_lines: usize) -> Result<Option<TextDiff>> {
+    /// larger than 1 MiB, and where the content is not stored any more or the project, which `project` is, has another one.
+    pub fn text_diff(
+        &self,
+        set: &ChangeSet,
+        change: usize,
+        project: BorrowedFd<'_>,
+        max_lines: usize,
+    ) -> Result<Option<TextDiff>> {
         let failed =
             |source| SkillError::io(format_args!("failed to compare the change set {}", set.id), source);
-        let project = self.open_project(set)?;
         let Some(dir) = store_dir::open(&self.folder, false)?.filter(|_| is_id(&set.id)) else {
             return Err(missing_error(&set.id));
         };
         let folder = SetFolder::open(&dir, &set.id).map_err(failed)?;
-        stored_diff(set, change, &folder.content, project.as_fd(), max_lines).map_err(failed)
+        stored_diff(set, change, &folder.content, project, max_lines).map_err(failed)
     }
 
     /// Opens the project of a set at its recorded path; `usage` if another folder is there now.

@@ -262,7 +262,11 @@ fn a_stored_change_has_a_diff_before_and_after_it_is_applied() {
     let id = bench.read_and_keep();
     let diffs = || -> Vec<_> {
         let set = bench.store().find(&id).unwrap().set;
-        let diff = |index| bench.store().text_diff(&set, index, 99).unwrap().map(|diff| diff.to_string());
+        let project = bench.store().open_project(&set).unwrap();
+        let diff = |index| {
+            let diff = bench.store().text_diff(&set, index, project.as_fd(), 99);
+            diff.unwrap().map(|diff| diff.to_string())
+        };
         (0..set.changes.len()).map(diff).collect()
     };
     let text = |text: &str| Some(text.to_owned());

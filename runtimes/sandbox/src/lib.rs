@@ -60,7 +60,7 @@ pub use self::enforcement::{Enforcement, Restrictions, SIGNAL_SCOPE_ABI, TRUNCAT
 pub use self::fork_server_source::ForkServerSource;
 #[cfg(all(feature = "launcher", target_os = "linux"))]
 pub use self::linux::{
-    LaunchHandle, Launcher, Overlay, deny_all_files, fork_server_main, inherited_fd, machine,
+    LaunchHandle, Launcher, Overlay, deny_all_files, enter_overlay, fork_server_main, inherited_fd, machine,
     restrict_to_computing,
 };
 #[cfg(unix)]
@@ -82,7 +82,7 @@ pub use self::request::{
 pub use self::response_timeout::{RESPONSE_TIMEOUT, TREE_EXIT_TIMEOUT, wait_for_report, wait_readable};
 #[cfg(all(unix, not(all(feature = "launcher", target_os = "linux"))))]
 pub use self::unsupported::{
-    LaunchHandle, Launcher, Overlay, deny_all_files, fork_server_main, inherited_fd, machine,
+    LaunchHandle, Launcher, Overlay, deny_all_files, enter_overlay, fork_server_main, inherited_fd, machine,
     restrict_to_computing,
 };
 #[cfg(unix)]

@@ -37,4 +37,5 @@ pub use self::layers::landlock::deny_all_files;
 pub use self::layers::seccomp::restrict_to_computing;
 pub use self::machine::machine;
 pub use self::overlay::client::Overlay;
+pub use self::overlay::enter::enter_overlay;
 pub use self::sys::inherited_fd;

@@ -28,8 +28,8 @@ use crate::linux::layers::{egress, landlock};
 use crate::linux::memory_monitor::MemoryMonitor;
 use crate::linux::{child_processes, ipc, sys};
 use crate::{
-    Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions,
-    SupervisorReport, TREE_EXIT_TIMEOUT,
+    Enforcement, LaunchOutcome, LaunchRequest, NetworkAccess, ResourceUsage, Restrictions, SupervisorReport,
+    TREE_EXIT_TIMEOUT,
 };
 
 /// How long killed processes may take until the next one of them has exited.

@@ -104,6 +104,11 @@ impl PendingOverlay {
         Ok(Self { lower: FileId::from_stat(&about), upper_path: upper.into(), server, fds })
     }
 
+    /// Its folders, and the path of that for changes.
+    pub(super) fn into_folders(self) -> (OverlayFds, PathBuf) {
+        (self.fds, self.upper_path)
+    }
+
     /// Sends it to the fork server and waits until it is mounted.
     pub(crate) fn mount(
         self,
@@ -136,7 +141,7 @@ fn check_upper(upper: &OwnedFd) -> Result<(), UpperLack> {
     if has_xattrs == Err(Errno::OPNOTSUPP) { Err(UpperLack::UserXattrs) } else { Ok(()) }
 }
 
-fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
+pub(super) fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
     const FIRST_RELEASE: (u32, u32) = (5, 11);
     match failure {
         Failure::Namespaces(errno) => match machine().and_then(|machine| machine.namespace_refusal()) {

@@ -49,7 +49,7 @@ pub(crate) fn serve(fds: OverlayFds) -> i32 {
     let OverlayFds { socket, lower, upper, work } = fds;
     sys::close_inherited(&mut [&socket, &lower, &upper, &work].map(AsRawFd::as_raw_fd));
     setsid().ok();
-    let mounted = mount(&lower, &upper, &work);
+    let mounted = mount(&lower, &upper, &work, MOUNT_CAPABILITIES);
     drop((lower, upper, work));
     let mount = match mounted {
         Ok(mount) => mount,
@@ -83,8 +83,13 @@ fn mount_failure(step: &str, error: &io::Error) -> Failure {
     Failure::Mount(step.into(), sys::errno(error))
 }
 
-/// Mounts it over the lower folder, which nobody else sees.
-fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<OwnedFd, Failure> {
+/// Mounts it over the lower folder, which nobody else sees, with these capabilities of those that this process has.
+pub(super) fn mount(
+    lower: &OwnedFd,
+    upper: &OwnedFd,
+    work: &OwnedFd,
+    retained: CapabilitySet,
+) -> Result<OwnedFd, Failure> {
     let (upper_path, work_path) = (path_of(upper)?, path_of(work)?);
     // The working directory goes along into the new namespace, whatever has become of its path. Descriptors do not.
     fchdir(lower).map_err(|error| mount_failure("lowerdir", &error.into()))?;
@@ -96,8 +101,7 @@ fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<OwnedFd, Fa
     let upper = open_same(upper, &upper_path, open_no_symlinks)?;
     let work = open_same(work, &work_path, open_no_symlinks)?;
     check_mounts_below()?;
-    capabilities::drop_all_except(MOUNT_CAPABILITIES)
-        .map_err(|error| mount_failure("capabilities", &error.into()))?;
+    capabilities::drop_all_except(retained).map_err(|error| mount_failure("capabilities", &error.into()))?;
     let mount = new_overlay(&lower, &upper, &work)?;
     // The kernel clones only what is attached.
     attach(&mount, &lower).map_err(|error| mount_failure("attach", &error))?;

@@ -1,0 +1,286 @@
+//! Runs in a copy of the project: what they change is shown, stored or applied when they have ended, and until then the project is as it was.
+//!
+//! The command moves itself to where the copy is in the place of the project, so that scripts of all languages and everything that it does for them
+//! find the copy there. Only what was opened before leads to the project.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use metier::changes::{
+    ApplyOptions, ApplyReport, ChangeSet, ChangeStore, ReadLimits, RunFacts, StoredChangeSet, summary,
+};
+use metier::engine::{Invocation, Outcome};
+use metier::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{DirCleaner, metier_dirs};
+use metier_sandbox::{OverlayRequest, enter_overlay};
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::changes::{self, diffs_as_json, print_report, text_diffs};
+use super::output;
+use super::prompt::{self, Question, Reply, output_columns};
+use super::session::Session;
+use super::terminal::escape_line;
+
+/// The options of runs in a copy of the project.
+#[derive(clap::Args)]
+pub struct PreviewArgs {
+    /// Run in a copy of the project, and show what it would change
+    #[arg(long, conflicts_with = "undoable")]
+    preview: bool,
+    /// Store what it would change for `metier changes`, and do not ask
+    #[arg(long, requires = "preview")]
+    keep_changes: bool,
+    /// Apply what it changed when it has ended, in a way that `metier undo` can take back
+    #[arg(long)]
+    undoable: bool,
+}
+
+/// What becomes of the changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// A person at the terminal is asked.
+    Ask,
+    Discard,
+    Store,
+    Apply,
+}
+
+impl PreviewArgs {
+    /// Puts a copy in the place of the project, for this process and all that it starts. To be called before anything has opened the project,
+    /// and before this process has other threads.
+    pub fn begin(&self, session: &Session, skill: &str) -> Result<Option<Preview>> {
+        let decision = match (self.undoable, self.preview) {
+            (true, _) => Decision::Apply,
+            (_, false) => return Ok(None),
+            _ if self.keep_changes => Decision::Store,
+            _ if session.can_ask() => Decision::Ask,
+            _ => Decision::Discard,
+        };
+        Preview::begin(&session.project_for_scripts()?, skill, decision).map(Some)
+    }
+
+    /// The invocation with what a preview permits: to write to a copy changes nothing.
+    pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
+        if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
+    }
+}
+
+/// A run in a copy of the project.
+pub struct Preview {
+    /// The project itself.
+    project: OwnedFd,
+    root: PathBuf,
+    skill: String,
+    started: SystemTime,
+    decision: Decision,
+    folder: PreviewFolder,
+}
+
+/// An outcome with what its run changed.
+#[derive(Serialize)]
+struct PreviewedOutcome {
+    #[serde(flatten)]
+    outcome: Outcome,
+    changes: Changes,
+}
+
+/// What a run changed, and what became of it.
+#[derive(Serialize)]
+struct Changes {
+    #[serde(flatten)]
+    set: ChangeSet,
+    /// The lines that differ in texts.
+    diffs: Vec<Value>,
+    is_stored: bool,
+    /// What was applied, if the options say so.
+    applied: Option<ApplyReport>,
+}
+
+impl Preview {
+    fn begin(project: &Path, skill: &str, decision: Decision) -> Result<Self> {
+        let failed = |error| SkillError::io(format_args!("failed to open {}", project.display()), error);
+        let root = project.canonicalize().map_err(failed)?;
+        let opened = fs::File::open(&root).map_err(failed)?;
+        let folder = PreviewFolder::create()
+            .map_err(|error| SkillError::io("failed to make a folder for what the run changes", error))?;
+        let request =
+            OverlayRequest { lower: opened.as_fd(), upper: &folder.upper(), work: &folder.path.join(WORK) };
+        let started = SystemTime::now();
+        enter_overlay(request).map_err(|error| {
+            let refusal = error.refusal();
+            let sentence = format!("failed to run in a copy of the project: {}", refusal.reason);
+            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(refusal.help)
+        })?;
+        Ok(Self { project: opened.into(), root, skill: skill.to_owned(), started, decision, folder })
+    }
+
+    /// Shows what the run has changed, with the outcome if that is to be JSON, and does with it what the options or the person at the terminal
+    /// say. Returns the exit code of the command.
+    pub fn finish(self, outcome: Outcome, session: &Session) -> Result<u8> {
+        let code = outcome.exit_code();
+        let changes = self.read_and_decide(&outcome, session)?;
+        let has_conflicts = changes.applied.as_ref().is_some_and(|report| !report.conflicts.is_empty());
+        if session.json() {
+            output::print_json(&PreviewedOutcome { outcome, changes })?;
+        }
+        Ok(if code == 0 && has_conflicts { 1 } else { code })
+    }
+
+    fn read_and_decide(&self, outcome: &Outcome, session: &Session) -> Result<Changes> {
+        let (set, upper) = self.read()?;
+        let mut changes = Changes { set, diffs: Vec::new(), is_stored: false, applied: None };
+        if !session.json() {
+            print_summary(&changes.set, outcome);
+        }
+        if changes.set.changes.is_empty() {
+            return Ok(changes);
+        }
+        let store = ChangeStore::user()?;
+        let stored = store.keep(&changes.set, upper.as_fd())?;
+        if session.json() {
+            changes.diffs = diffs_as_json(text_diffs(&store, &stored.set, self.project.as_fd()));
+        }
+        let decision = match self.decision {
+            Decision::Ask => self.ask(&store, &stored, session)?,
+            decision => decision,
+        };
+        match decision {
+            Decision::Ask | Decision::Discard => {
+                store.discard(&stored.set.id)?;
+                if self.decision != Decision::Ask && !session.json() {
+                    output::eprint(
+                        "nothing was changed in the project; with --keep-changes, the changes are stored",
+                    );
+                }
+            }
+            Decision::Store => {
+                changes.is_stored = true;
+                if !session.json() {
+                    let id = &stored.set.id;
+                    output::eprint(&format!(
+                        "stored as {id}: look at it with `metier changes show {id}`, apply it with `metier changes apply {id}`"
+                    ));
+                }
+            }
+            Decision::Apply => {
+                let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
+                let report = store.apply(&stored.set.id, self.project.as_fd(), &options)?;
+                changes.is_stored = true;
+                if !session.json() {
+                    print_report(&report, "applied", session)?;
+                    output::eprint(&format!("`metier undo {}` takes it back", stored.set.id));
+                }
+                changes.applied = Some(report);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What the person at the terminal decides.
+    fn ask(&self, store: &ChangeStore, stored: &StoredChangeSet, session: &Session) -> Result<Decision> {
+        const CHOICES: &[(char, &str)] = &[('a', "apply them"), ('k', "store them")];
+        const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
+        loop {
+            let sentence = "The project is as it was before the run.".to_owned();
+            let question = Question::new(sentence, Vec::new(), "Apply these changes?", CHOICES).views(VIEWS);
+            match prompt::ask(&question, &|| false) {
+                Reply::Choice('l') => {
+                    let _ = changes::show(store, stored, Some(self.project.as_fd()), session)?;
+                }
+                Reply::Choice('a') => return Ok(Decision::Apply),
+                Reply::Choice(_) => return Ok(Decision::Store),
+                Reply::No | Reply::Interrupt => return Ok(Decision::Discard),
+            }
+        }
+    }
+
+    fn read(&self) -> Result<(ChangeSet, OwnedFd)> {
+        let failed = |error| SkillError::io("failed to read what the run changed", error);
+        let upper = fs::File::open(self.folder.upper()).map_err(failed)?;
+        let facts = RunFacts { project: self.root.clone(), skill: self.skill.clone(), started: self.started };
+        let limits = ReadLimits::default();
+        let set = ChangeSet::read(self.project.as_fd(), upper.as_fd(), &facts, &limits, &|| Ok(()))?;
+        Ok((set, upper.into()))
+    }
+}
+
+/// Lines of a summary besides those of deletions.
+const MAX_SUMMARY_LINES: usize = 40;
+
+fn print_summary(set: &ChangeSet, outcome: &Outcome) {
+    output::eprint("in a copy of the project, the run made these changes:");
+    output::eprint(summary(set, output_columns(), MAX_SUMMARY_LINES).trim_end());
+    let network = outcome.process.as_ref().and_then(|process| process.network.as_ref());
+    if let Some(network) = network.filter(|network| network.connections > 0) {
+        output::eprint(&format!(
+            " it connected to hosts ({}), which nothing takes back",
+            escape_line(&network.hosts.join(", "))
+        ));
+    }
+}
+
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+const LOCK: &str = "lock";
+
+/// A folder for what one run changes, which ends with it. Those of runs that were killed end with the next one.
+struct PreviewFolder {
+    path: PathBuf,
+    /// Locked as long as the run lives.
+    _lock: fs::File,
+}
+
+impl PreviewFolder {
+    fn create() -> io::Result<Self> {
+        let parent =
+            metier_dirs::changes_dir().ok_or_else(|| io::Error::other("the user has no home folder"))?;
+        let parent = parent.with_file_name("previews");
+        let mut builder = fs::DirBuilder::new();
+        builder.mode(0o700).recursive(true).create(&parent)?;
+        if let Some(reason) = metier_dirs::unsafe_reason(&parent) {
+            return Err(io::Error::other(reason));
+        }
+        remove_abandoned(&parent);
+        let path = tempfile::Builder::new().prefix("run-").tempdir_in(&parent)?.keep();
+        let lock = fs::File::create(path.join(LOCK))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        for name in [UPPER, WORK] {
+            builder.create(path.join(name))?;
+        }
+        Ok(Self { path, _lock: lock })
+    }
+
+    fn upper(&self) -> PathBuf {
+        self.path.join(UPPER)
+    }
+}
+
+impl Drop for PreviewFolder {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let lock = fs::File::open(path.join(LOCK));
+        if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            remove(&path);
+        }
+    }
+}
+
+/// Removes a folder whatever modes a script gave to what is in it.
+fn remove(path: &Path) {
+    let emptied = DirCleaner::open(path).and_then(|mut cleaner| cleaner.remove_entries(usize::MAX));
+    if emptied.is_ok() {
+        fs::remove_dir(path).ok();
+    }
+}

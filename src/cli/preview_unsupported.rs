@@ -1,0 +1,48 @@
+//! Runs in a copy of the project, on systems that cannot put one in its place.
+
+use std::convert::Infallible;
+
+use metier::engine::{Invocation, Outcome};
+use metier::error::{ErrorKind, Result, SkillError};
+
+use super::session::Session;
+
+/// The options of runs in a copy of the project.
+#[derive(clap::Args)]
+pub struct PreviewArgs {
+    /// Run in a copy of the project, and show what it would change
+    #[arg(long, conflicts_with = "undoable")]
+    preview: bool,
+    /// Store what it would change for `metier changes`, and do not ask
+    #[arg(long, requires = "preview")]
+    keep_changes: bool,
+    /// Apply what it changed when it has ended, in a way that `metier undo` can take back
+    #[arg(long)]
+    undoable: bool,
+}
+
+/// Never created.
+pub struct Preview(Infallible);
+
+impl PreviewArgs {
+    /// Fails where the options say that the run takes a copy.
+    pub fn begin(&self, _session: &Session, _skill: &str) -> Result<Option<Preview>> {
+        if !self.preview && !self.undoable && !self.keep_changes {
+            return Ok(None);
+        }
+        let sentence = "failed to run in a copy of the project: this system cannot put one in its place";
+        Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
+    }
+
+    /// The invocation as it is.
+    pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
+        Ok(invocation)
+    }
+}
+
+impl Preview {
+    /// There is none.
+    pub fn finish(self, _outcome: Outcome, _session: &Session) -> Result<u8> {
+        match self.0 {}
+    }
+}

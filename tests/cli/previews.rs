@@ -1,0 +1,186 @@
+//! `--preview` and `--undoable`: a run works on a copy of the project, and what it changed is shown, stored, applied and undone.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+use super::not_run::not_run;
+
+/// Path, mode, size, and the time of the last change of each file.
+fn listing(project: &Project) -> Vec<(String, u32, u64, i64)> {
+    fn list(folder: &Path, into: &mut Vec<(String, u32, u64, i64)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let about = path.symlink_metadata().unwrap();
+            let changed = about.ctime() * 1_000_000_000 + about.ctime_nsec();
+            into.push((path.display().to_string(), about.mode(), about.size(), changed));
+            if about.is_dir() {
+                list(&path, into);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    list(&project.path("."), &mut found);
+    found.sort();
+    found
+}
+
+/// The answer of a run in a copy; `None` where this machine has none.
+fn preview(project: &Project, args: &[&str]) -> Option<Answer> {
+    let answer = project.metier(args);
+    if answer.stderr.contains("failed to run in a copy of the project") {
+        not_run("a run in a copy of the project", answer.stderr.lines().next().unwrap_or_default());
+        return None;
+    }
+    Some(answer)
+}
+
+fn project() -> Project {
+    Project::new()
+        .file("docs/a.txt", "one\n")
+        .file("b.txt", "two\n")
+        .file("gone.txt", "gone\n")
+        .file(".git/config", "[core]\n")
+        .file(".env", "KEY=1\n")
+}
+
+const CHANGES: &str = "echo 1 > docs/a.txt; rm gone.txt; mkdir d; mv b.txt d/b.txt; echo new > n.txt; chmod 755 n.txt; \
+                       echo x >> .git/config; cat .env; rm .env; ln -s n.txt link; cat docs/a.txt";
+
+/// Each change as `kind path`.
+fn kinds(changes: &Value) -> Vec<String> {
+    let changes = changes["changes"].as_array().unwrap();
+    let text = |change: &Value, key: &str| change[key].as_str().unwrap().to_owned();
+    changes.iter().map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect()
+}
+
+#[test]
+fn a_preview_changes_nothing_and_lists_what_it_would_change() {
+    let project = project();
+    let before = listing(&project);
+    let Some(answer) = preview(&project, &["exec", "--preview", "--json", "--", "sh", "-c", CHANGES]) else {
+        return;
+    };
+    let outcome = answer.json();
+    assert_eq!(outcome["value"], 1, "{answer:?}");
+    assert_eq!(listing(&project), before);
+    let changes = &outcome["changes"];
+    let expected = [
+        "created d",
+        "renamed d/b.txt",
+        "changed docs/a.txt",
+        "deleted gone.txt",
+        "created link",
+        "created n.txt",
+    ];
+    assert_eq!(kinds(changes), expected, "{}", outcome["process"]["stderr"]);
+    assert_eq!(changes["refused"], json!([]));
+    assert_eq!(changes["is_stored"], false);
+    let diffs = changes["diffs"].as_array().unwrap();
+    assert!(diffs.contains(&json!({"path": "docs/a.txt", "diff": "@@ -1 +1 @@\n-one\n+1\n"})), "{diffs:?}");
+    assert_eq!(project.metier(&["changes", "list", "--json"]).json(), json!([]));
+    // Nothing is left of the copy.
+    let folder = project.home().join(".local/share/metier/previews");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+}
+
+#[test]
+fn the_changes_of_a_preview_are_stored_and_applied_later() {
+    let project = project();
+    let run = ["exec", "--preview", "--keep-changes", "--", "sh", "-c", CHANGES];
+    let Some(answer) = preview(&project, &run) else { return };
+    assert_eq!(answer.stdout, "1\n");
+    for line in
+        [" deleted   gone.txt  5 bytes", " renamed   b.txt => d/b.txt  4 bytes", "metier changes apply "]
+    {
+        assert!(answer.stderr.contains(line), "{line}: {}", answer.stderr);
+    }
+    assert!(project.path("gone.txt").exists());
+    let id = project.metier(&["changes", "list", "--json"]).json()[0]["id"].as_str().unwrap().to_owned();
+    let applied = project.metier(&["changes", "apply", &id]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "1\n");
+    assert_eq!(std::fs::read_to_string(project.path("d/b.txt")).unwrap(), "two\n");
+    assert_eq!(std::fs::read_to_string(project.path(".env")).unwrap(), "KEY=1\n");
+    assert_eq!(std::fs::read_to_string(project.path(".git/config")).unwrap(), "[core]\n");
+    assert!(!project.path("gone.txt").exists() && !project.path("b.txt").exists());
+}
+
+#[test]
+fn an_undoable_run_changes_the_project_and_is_undone() {
+    let project = project();
+    let before = project.tree();
+    let without = ["exec", "--undoable", "--", "sh", "-c", "echo 1 > docs/a.txt"];
+    let Some(answer) = preview(&project, &without) else { return };
+    assert_ne!(answer.code, 0, "a grant is needed as ever: {answer:?}");
+    assert_eq!(project.tree(), before);
+    let run =
+        ["exec", "--undoable", "--allow", "write", "--", "sh", "-c", "echo 1 > docs/a.txt; rm gone.txt"];
+    let answer = project.metier(&run);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(answer.stderr.contains("takes it back"), "{}", answer.stderr);
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "1\n");
+    assert!(!project.path("gone.txt").exists());
+    let undone = project.metier(&["undo"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn the_steps_of_a_plan_see_the_same_copy_in_all_languages() {
+    let head =
+        |name: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: read write skill:one skill:two\n---\n");
+    let steps = json!([
+        {"id": "a", "skill": "one"},
+        {"id": "b", "skill": "two"},
+        {"id": "c", "tool": "read_file", "args": {"path": "d/x.txt"}},
+    ]);
+    let mut project = project()
+        .file(".metier/skills/one/scripts/main.lua", "ctx.write('d/x.txt', ctx.read('docs/a.txt'))")
+        .file(".metier/skills/two/scripts/main.sh", "cat d/x.txt; echo two >> d/x.txt")
+        .file(".metier/skills/plan/scripts/sequence.json", steps.to_string());
+    for name in ["one", "two", "plan"] {
+        project = project.file(&format!(".metier/skills/{name}/SKILL.md"), head(name));
+    }
+    let before = listing(&project);
+    let run = ["run", "plan", "--preview", "--json", "--allow", "skill:one", "--allow", "skill:two"];
+    let Some(answer) = preview(&project, &run) else { return };
+    assert_eq!(answer.json()["value"], "one\ntwo\n", "{answer:?}");
+    assert_eq!(kinds(&answer.json()["changes"]), ["created d", "created d/x.txt"]);
+    assert_eq!(listing(&project), before);
+}
+
+#[test]
+fn a_preview_reaches_neither_the_project_nor_its_own_folder() {
+    let project = project();
+    symlink("/etc", project.path("out")).unwrap();
+    let before = listing(&project);
+    let data = project.home().join(".local/share/metier");
+    let script = format!(
+        "ls -A {0} {0}/previews; for f in /proc/*/fd/*; do echo x > $f/docs/a.txt; done; echo x > out/passwd-new; \
+         echo x > ../beside; cat /proc/self/mountinfo | grep -c previews",
+        data.display()
+    );
+    let run = ["exec", "--preview", "--json", "--allow", "home", "--", "bash", "-c", &script];
+    let Some(answer) = preview(&project, &run) else { return };
+    let outcome = answer.json();
+    assert_eq!(outcome["process"]["stdout"].as_str().unwrap().trim(), "0", "{outcome}");
+    assert_eq!(kinds(&outcome["changes"]), [""; 0]);
+    assert_eq!(listing(&project), before);
+}
+
+#[test]
+fn what_a_killed_preview_left_is_removed_by_the_next() {
+    let project = project();
+    let folder = project.home().join(".local/share/metier/previews/run-dead");
+    std::fs::create_dir_all(folder.join("upper")).unwrap();
+    std::fs::write(folder.join("lock"), "").unwrap();
+    for parent in [folder.parent().unwrap(), &project.home().join(".local/share/metier")] {
+        std::fs::set_permissions(parent, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    let Some(answer) = preview(&project, &["exec", "--preview", "--", "true"]) else { return };
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!folder.exists());
+}
