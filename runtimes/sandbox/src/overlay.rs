@@ -149,3 +149,45 @@ impl From<io::Error> for OverlayError {
         Self::Start(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_a_sentence_with_a_way() {
+        let namespaces = Refusal {
+            reason: "on Linux 6.8.0, AppArmor keeps user namespaces from this program".into(),
+            help: "load a profile".into(),
+            needs_apparmor_profile: true,
+        };
+        for (error, expected) in [
+            (
+                OverlayError::Level(SandboxLevel::Landlock),
+                "an overlay needs mounts, which the sandbox level landlock does not have; use the sandbox level namespaces",
+            ),
+            (
+                OverlayError::Namespaces(namespaces),
+                "an overlay needs namespaces: on Linux 6.8.0, AppArmor keeps user namespaces from this program; load a profile",
+            ),
+            (
+                OverlayError::OldKernel("5.10.0".into()),
+                "Linux 5.10.0 cannot mount an overlay for this: the option userxattr came with Linux 5.11; use Linux 5.11 or later",
+            ),
+            (
+                OverlayError::MountBelow("/p".into(), "/p/cache".into()),
+                "/p/cache is mounted in /p, and an overlay does not show what is mounted in its folder; unmount it, or use a folder in \
+                 which nothing is mounted",
+            ),
+            (
+                OverlayError::Upper("/u".into(), UpperLack::OnOverlayfs),
+                "/u is on an overlayfs itself, which cannot hold the changes of another one; use a folder on another file system, such \
+                 as ext4, XFS or Btrfs, or tmpfs since Linux 6.6",
+            ),
+        ] {
+            assert_eq!(error.to_string(), expected);
+            let profile = matches!(error, OverlayError::Namespaces(_));
+            assert_eq!(error.refusal().needs_apparmor_profile, profile);
+        }
+    }
+}

@@ -39,10 +39,9 @@ const MOUNT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER);
 
-/// All features that would change the format of the folder for changes are off, whatever the kernel's defaults are. `xino` is about numbers
-/// only: files and folders then have the same device, as in a project.
-const OPTIONS: [(&CStr, &CStr); 4] =
-    [(c"redirect_dir", c"nofollow"), (c"metacopy", c"off"), (c"index", c"off"), (c"xino", c"on")];
+/// All features that would change the format of the folder for changes are off, whatever the kernel's defaults are.
+const OPTIONS: [(&CStr, &CStr); 3] =
+    [(c"redirect_dir", c"nofollow"), (c"metacopy", c"off"), (c"index", c"off")];
 
 /// Mounts the overlay, which this process was forked for, and serves it to its end. Returns the exit code.
 pub(crate) fn serve(fds: OverlayFds) -> i32 {
@@ -160,6 +159,10 @@ fn new_overlay(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> Result<Owned
     for (option, value) in OPTIONS {
         fsconfig_set_string(&overlay, option, value).map_err(at("options"))?;
     }
+    // Files and folders have the same device, as in a project. On one file system they do, and the kernel's log would say that this is of no use.
+    let device = |folder: &OwnedFd| fstat(folder).map(|about| about.st_dev).map_err(at("xino"));
+    let xino = if device(lower)? == device(upper)? { c"off" } else { c"on" };
+    fsconfig_set_string(&overlay, c"xino", xino).map_err(at("xino"))?;
     for (option, folder) in [("lowerdir", lower), ("upperdir", upper), ("workdir", work)] {
         fsconfig_set_string(&overlay, option, fd_path(folder)).map_err(at(option))?;
     }

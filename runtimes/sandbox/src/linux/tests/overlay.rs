@@ -657,6 +657,29 @@ fn overlay_server_of(launcher: &Launcher) -> rustix::process::Pid {
 }
 
 #[test]
+fn the_process_of_an_overlay_can_clone_it_and_nothing_else() {
+    const SYS_ADMIN: u64 = 1 << 21;
+    let fixture = Fixture::new("echo 1 > file");
+    fixture.script("true");
+    let server = overlay_server_of(&fixture.launcher).as_raw_pid();
+    let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+    for set in ["CapPrm:", "CapEff:"] {
+        assert_eq!(u64::from_str_radix(field(set), 16), Ok(SYS_ADMIN), "{set}");
+    }
+    assert_eq!((field("NoNewPrivs:"), field("Threads:")), ("1", "1"));
+    // Nobody else sees the descriptors of a process that may not be inspected.
+    if let Ok(open) = fs::read_dir(format!("/proc/{server}/fd")) {
+        let leads_to = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.unwrap().path()).unwrap();
+        let mut targets: Vec<_> = open.map(leads_to).filter(|path| path != Path::new("/dev/null")).collect();
+        targets.sort();
+        let [mount, socket] = &targets[..] else { panic!("{targets:?}") };
+        let is_socket = socket.to_str().unwrap().starts_with("socket:[");
+        assert!(mount == Path::new("/") && is_socket, "{targets:?}");
+    }
+}
+
+#[test]
 fn nothing_is_left_of_an_overlay_when_its_host_is_killed() {
     const NAME: &str = "linux::tests::overlay::nothing_is_left_of_an_overlay_when_its_host_is_killed";
     if std::env::var_os("METIER_KILLED_HOST").is_some() {
