@@ -13,7 +13,8 @@ use crate::{Refusal, SandboxLevel};
 pub struct OverlayRequest<'a> {
     /// The folder that programs see. Nothing is ever written to it.
     pub lower: BorrowedFd<'a>,
-    /// The folder for what they change; empty, or from an earlier overlay of the same folder. Only this user should be able to enter the
+    /// The folder for what they change; empty, or from an earlier overlay of the same folder. An empty one gets the mode, the times and, if
+    /// this user may give it away, the owner of the lower one: the root that programs see has its attributes. Only this user should be able to enter the
     /// folder around it: what is in it has the owners and modes that the programs chose.
     pub upper: &'a Path,
     /// An empty folder on the same mount as `upper`, which the kernel works in. It serves one overlay, and can be removed like any other

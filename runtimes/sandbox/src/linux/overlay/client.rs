@@ -5,8 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, XattrFlags, fremovexattr, fsetxattr, fstat, fstatfs, openat};
+use rustix::event::Timespec;
+use rustix::fs::{
+    CWD, Dir, DirEntry, Mode, OFlags, Stat, Timestamps, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr,
+    fstat, fstatfs, futimens, openat,
+};
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 
 use super::reply::{Failure, MAX_REPLY_BYTES, Reply};
 use crate::linux::fd_passing::receive_message;
@@ -101,6 +106,9 @@ impl PendingOverlay {
             work: open_folder(work)?,
         };
         check_upper(&fds.upper).map_err(|lack| OverlayError::Upper(upper.into(), lack))?;
+        if is_empty(&fds.upper)? {
+            copy_attributes(&about, &fds.upper);
+        }
         Ok(Self { lower: FileId::from_stat(&about), upper_path: upper.into(), server, fds })
     }
 
@@ -139,6 +147,28 @@ fn check_upper(upper: &OwnedFd) -> Result<(), UpperLack> {
     let has_xattrs = fsetxattr(upper, PROBE, b"", XattrFlags::empty());
     fremovexattr(upper, PROBE).ok();
     if has_xattrs == Err(Errno::OPNOTSUPP) { Err(UpperLack::UserXattrs) } else { Ok(()) }
+}
+
+fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
+    let is_entry = |entry: rustix::io::Result<DirEntry>| {
+        entry.map_or(true, |entry| ![c".", c".."].contains(&entry.file_name()))
+    };
+    Ok(!Dir::read_from(folder)?.any(is_entry))
+}
+
+/// The folder that is shown has the attributes of the one for changes: at first those of the lower one, as far as this user can set them.
+fn copy_attributes(lower: &Stat, upper: &OwnedFd) {
+    fchown(upper, Some(Uid::from_raw(lower.st_uid)), Some(Gid::from_raw(lower.st_gid))).ok();
+    fchmod(upper, Mode::from_raw_mode(lower.st_mode)).ok();
+    let time = |seconds: i64, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::try_from(nanoseconds).unwrap_or(0),
+    };
+    let times = Timestamps {
+        last_access: time(lower.st_atime, lower.st_atime_nsec),
+        last_modification: time(lower.st_mtime, lower.st_mtime_nsec),
+    };
+    futimens(upper, &times).ok();
 }
 
 pub(super) fn explain(failure: Failure, upper: PathBuf) -> OverlayError {

@@ -13,9 +13,14 @@ use rustix::mount::MountFlags;
 use rustix::process::geteuid;
 
 use super::standby::{fail_to_create_namespaces, standby_beside};
-use super::{has_own_mounts, kill, launch_request, run, supervisors_of};
+use super::{has_own_mounts, kill, run, supervisors_of};
 use crate::linux::overlay::client::PendingOverlay;
 use crate::*;
+
+/// With as much time as an emulated machine needs.
+fn launch_request(project: &Path, script: &str) -> LaunchRequest {
+    LaunchRequest { timeout_ms: 120_000, ..super::launch_request(project, script) }
+}
 
 /// A project, a folder for changes, and the overlay of both.
 struct Fixture {
@@ -43,6 +48,18 @@ impl Fixture {
         let lower = fs::File::open(self.at("project")).unwrap();
         let (upper, work) = (self.at("upper"), self.at("work"));
         self.launcher.mount_overlay(OverlayRequest { lower: lower.as_fd(), upper: &upper, work: &work })
+    }
+
+    /// Mounts another overlay of the same project, once the first is gone.
+    fn remount(&mut self, upper: &str, work: &str) {
+        self.overlay = None;
+        let (upper, work) = (self.at(upper), self.at(work));
+        for folder in [&upper, &work] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let lower = fs::File::open(self.at("project")).unwrap();
+        let request = OverlayRequest { lower: lower.as_fd(), upper: &upper, work: &work };
+        self.overlay = Some(self.launcher.mount_overlay(request).unwrap());
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -268,6 +285,33 @@ fn what_was_changed_is_where_the_format_of_overlayfs_says() {
     assert_eq!(names, ["docs", "file", "other", "src", "src/new"].map(PathBuf::from));
     assert_eq!(fs::read_to_string(fixture.at("upper/file")).unwrap(), "text\nmore\n");
     assert_eq!(fs::read_to_string(fixture.at("upper/other")).unwrap(), "other\n", "no metadata alone");
+}
+
+#[test]
+fn the_root_of_an_overlay_has_the_attributes_of_the_project_until_they_are_changed() {
+    let mut fixture = Fixture::new("echo 1 > file; chmod 2751 .; touch -d @1000 .");
+    if geteuid().is_root() {
+        std::os::unix::fs::chown(fixture.at("project/file"), Some(NOBODY), Some(NOBODY)).unwrap();
+        std::os::unix::fs::chown(fixture.at("project"), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(fixture.at("project"), fs::Permissions::from_mode(0o2751)).unwrap();
+        fixture.remount("upper2", "work2");
+    }
+    let about = "stat -c '%a %u %g %Y' .";
+    let printed = fixture.script(about);
+    let project = fs::metadata(fixture.at("project")).unwrap();
+    let expected = format!("2751 {} {} 1000\n", project.uid(), project.gid());
+    assert_eq!(printed, expected);
+    // Whose file it was, it remains.
+    assert_eq!(fixture.script("echo 2 > file; stat -c %u file"), format!("{}\n", project.uid()));
+    let upper = if geteuid().is_root() { "upper2" } else { "upper" };
+    fs::set_permissions(fixture.host(""), fs::Permissions::from_mode(0o700)).unwrap();
+    // An earlier overlay's changes are the same in the next one.
+    fixture.script("echo x > new");
+    let before = fixture.script(about);
+    assert!(before.starts_with("700 "), "{before}");
+    fixture.remount(upper, "work3");
+    assert_eq!(fixture.script(about), before);
+    assert_eq!(fixture.script("cat new"), "x\n");
 }
 
 #[test]
