@@ -29,6 +29,7 @@ const NOT_GRANTABLE: &str = "it is in your home folder, and no grant opens it: i
 const WHOLE_HOME: &str = "it is in your home folder, which is never opened as a whole; use a folder in it";
 const OF_MACHINE: &str = "a script has a /tmp of its own; copy the file into the project";
 const OUTSIDE: &str = "it is outside of the project, where no grant opens anything; copy it into the project";
+const OUTSIDE_CHANGE: &str = "it is outside of the project, where no grant allows changes; write into the project, or into the folder TMPDIR";
 const UNTYPABLE: &str = "its name has characters that a grant cannot have";
 
 /// `None` if it was allowed, if there was nothing to read, or if programs do it by themselves. `created` says of a path whether the run
@@ -60,11 +61,16 @@ pub(super) fn refusal(
         // What lies where the script cannot look is only for the person who runs it.
         Place::OwnHome { .. } | Place::UserHome(_) | Place::OwnTmp(_) if !is_for_person(ctx) => None,
         Place::OwnHome { rest, own } => {
-            let is_own = makes(kind) || kind == AccessKind::Remove || created(path) || exists(&own);
-            let user = run.user_homes.first().filter(|_| !is_own)?.join(&rest);
-            let grant = (!run.may_read(&user) || changes(kind) && !run.may_write(&user))
-                .then(|| user_home_grant(ctx, &rest, &user, kind));
-            grant.flatten().map(|grant| (Path::new("~").join(rest), grant))
+            let user = run.user_homes.first()?.join(&rest);
+            let has_folder = |path: &Path| path.parent().is_some_and(&exists);
+            let is_refused = match (run.may_read(&user), kind) {
+                (true, kind) => changes(kind) && !run.may_write(&user),
+                // It can make what it likes in its own home, but not in folders that only the user has.
+                (false, kind) if makes(kind) => !has_folder(&own) && has_folder(&user),
+                (false, _) => !exists(&own) && !(created(path) && has_folder(&own)),
+            };
+            let grant = is_refused.then(|| user_home_grant(ctx, &rest, &user, kind)).flatten();
+            grant.map(|grant| (Path::new("~").join(rest), grant))
         }
         Place::UserHome(rest) => {
             // To look is restricted by mounts only.
@@ -89,7 +95,8 @@ pub(super) fn refusal(
             let place = if makes(kind) { path.parent()? } else { path };
             // That something is not there is nothing that a sandbox refuses; what is there is only for the person.
             let is_refused = is_for_person(ctx) && exists(place) && !is_allowed();
-            is_refused.then(|| (path.to_owned(), Err(OUTSIDE)))
+            let reason = if changes(kind) { OUTSIDE_CHANGE } else { OUTSIDE };
+            is_refused.then(|| (path.to_owned(), Err(reason)))
         }
     };
     let (path, grant) = found?;

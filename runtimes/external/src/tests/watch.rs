@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
 
 use super::*;
 use metier_core::executor::{ForModel, WatchedAccess};
 use metier_core::host::{Extensions, RefusedAccess, RefusedTarget};
+use metier_sandbox::{ForkServerSource, Launcher, SandboxLevel};
 
 /// Whether this is the test of that name in a process of its own, whose home and `PATH` are in this folder. If not, the test has passed
 /// there.
@@ -37,10 +39,15 @@ fn refused_lines(stage: &Fixture) -> Vec<String> {
     refused_lines_with(stage, Extensions::default())
 }
 
-fn refused_lines_with(stage: &Fixture, mut extensions: Extensions) -> Vec<String> {
+fn refused_lines_with(stage: &Fixture, extensions: Extensions) -> Vec<String> {
+    refused_lines_by(&SHARED, stage, extensions)
+}
+
+fn refused_lines_by(services: &ExternalServices, stage: &Fixture, mut extensions: Extensions) -> Vec<String> {
     extensions.insert(WatchedAccess);
     let ctx = stage.builder(&stage.cancel).extensions(extensions).build();
-    let value = stage.load().unwrap().execute_with_context(stage.input.clone(), Some(&ctx));
+    let executor = load(&stage.script, services).unwrap();
+    let value = executor.execute_with_context(stage.input.clone(), Some(&ctx));
     let refused = ctx.take_redacted_refused_accesses().into_inner();
     assert_eq!(value.unwrap().value, Value::from("done\n"), "{:?}", ctx.take_log());
     refused.iter().map(line).collect()
@@ -171,8 +178,11 @@ fn a_file_of_the_home_names_its_grant_and_a_secret_none() {
         (absolute("linked/a.md"), "r", vec![format!("~/linked/a.md 1 {secret}")]),
         ("~/none.json".into(), "r", Vec::new()),
         (absolute("none/none.json"), "r", Vec::new()),
-        // It is its own.
+        // In a folder that only the user has, and in its own home.
+        ("~/.app/new.json".into(), "w", vec!["~/.app/new.json 1 home-write:.app".into()]),
+        ("~/.app/config.json".into(), "a", vec!["~/.app/config.json 1 home-write:.app/config.json".into()]),
         ("~/new.json".into(), "w", Vec::new()),
+        ("~/none/new.json".into(), "w", Vec::new()),
     ] {
         assert_eq!(refused_lines(&attempt(&path, mode)), expected, "{path} {mode}");
     }
@@ -184,9 +194,15 @@ fn a_file_of_the_home_names_its_grant_and_a_secret_none() {
     // What it makes there is its own.
     let own = "from pathlib import Path\napp = Path.home() / '.app'\napp.mkdir()\n(app / 'own').write_text('x')\n(app / 'own').read_text()\n(app / 'own').unlink()";
     assert_eq!(refused_lines(&python(own)), [""; 0]);
-    let mut granted = attempt("~/.app/config.json", "r");
-    granted.grants = vec!["home:.app"];
-    assert_eq!(refused_lines(&granted), [""; 0]);
+    for (mode, granted, expected) in [
+        ("r", "home:.app", vec![]),
+        ("a", "home:.app", vec!["~/.app/config.json 1 home-write:.app/config.json"]),
+        ("a", "home-write:.app", vec![]),
+    ] {
+        let mut stage = attempt("~/.app/config.json", mode);
+        stage.grants = vec![granted];
+        assert_eq!(refused_lines(&stage), expected, "{mode} {granted}");
+    }
     // What lies there is not for a model.
     let mut for_model = Extensions::default();
     for_model.insert(ForModel);
@@ -251,6 +267,43 @@ fn the_skill_temporary_files_and_shared_memory_are_told_apart() {
             format!("{path} 1 a script has a /tmp of its own; copy the file into the project"),
         ]
     );
+}
+
+/// There nothing is hidden and `/tmp` is the machine's, and what can be read is not refused.
+#[test]
+fn without_namespaces_what_landlock_refuses_is_reported() {
+    const NAME: &str = "without_namespaces_what_landlock_refuses_is_reported";
+    let Some(home) = has_own_home(NAME) else { return };
+    fs::create_dir(home.join(".app")).unwrap();
+    fs::write(home.join(".app/config.json"), "").unwrap();
+    let outside = tempfile::Builder::new().prefix("metier-watch").tempfile_in("/tmp").unwrap();
+    let outside = outside.path().display().to_string();
+    let config = home.join(".app/config.json").display().to_string();
+    let outside_reason =
+        "it is outside of the project, where no grant opens anything; copy it into the project";
+    let change_reason = "it is outside of the project, where no grant allows changes; write into the project, or into the folder TMPDIR";
+    let cases = [
+        (format!("open('{config}')"), vec!["~/.app/config.json 1 home:.app/config.json".to_owned()]),
+        (
+            "open(os.path.expanduser('~/.app/config.json'))".into(),
+            vec!["~/.app/config.json 1 home:.app/config.json".into()],
+        ),
+        // Landlock lets everybody look.
+        (format!("os.path.exists('{config}')"), Vec::new()),
+        (format!("open('{outside}')"), vec![format!("{outside} 1 {outside_reason}")]),
+        ("open('/tmp/new', 'w')".into(), vec![format!("/tmp/new 1 {change_reason}")]),
+        ("open('reports/new.md', 'w')".into(), vec!["reports/new.md 1 write:reports".into()]),
+        ("open('.env')".into(), Vec::new()),
+        ("import tempfile; tempfile.NamedTemporaryFile().write(b'x')".into(), Vec::new()),
+    ];
+    let launcher = Launcher::new(ForkServerSource::CurrentProgram, SandboxLevel::Landlock);
+    let services = ExternalServices::new(Arc::new(launcher));
+    for (body, expected) in cases {
+        let stage = python(&format!("import os\ntry: {body}\nexcept OSError: pass"));
+        fs::create_dir(stage.file("reports")).unwrap();
+        fs::write(stage.file(".env"), "KEY=x").unwrap();
+        assert_eq!(refused_lines_by(&services, &stage, Extensions::default()), expected, "{body}");
+    }
 }
 
 /// The script decides what is observed. It cannot make the list long, nor a grant out of words.
