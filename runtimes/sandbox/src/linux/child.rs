@@ -158,27 +158,8 @@ fn apply_fixed_restrictions(
     let has_namespaces = profile.level == SandboxLevel::Namespaces;
     restrictions.set(Restrictions::NAMESPACES, has_namespaces);
     restrictions.set(Restrictions::MOUNT_ROOT, has_namespaces && mount_root::is_needed());
-    // The supervisor looks up who made a call in `/proc`.
-    let is_answered = !profile.seccomp.local_sockets || has_own_proc();
-    let answered = is_answered.then(|| apply_filter(profile.seccomp, supervisor));
     // The remaining steps need none of the calls it refuses.
-    let applied = match answered.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into())) {
-        // A sandbox around this one may answer calls already.
-        Err(_) if profile.seccomp.local_sockets || profile.seccomp.is_watched => {
-            let without = SeccompOptions { local_sockets: false, is_watched: false, ..profile.seccomp };
-            let applied = apply_filter(without, supervisor);
-            if !without.has_listener() {
-                // The supervisor waits for the descriptor.
-                rustix::io::write(supervisor, b"x").map_err(at("system calls"))?;
-            }
-            applied
-        }
-        Err(_) if !profile.required && profile.seccomp.gaps.signals => {
-            let gaps = KernelGaps { signals: false, ..profile.seccomp.gaps };
-            apply_filter(SeccompOptions { gaps, ..profile.seccomp }, supervisor)
-        }
-        applied => applied,
-    };
+    let applied = apply_supported_filter(profile, supervisor);
     match applied {
         Ok(KernelGaps { truncation, signals }) => {
             restrictions.insert(Restrictions::SECCOMP);
@@ -191,6 +172,37 @@ fn apply_fixed_restrictions(
         Err(_) => {}
     }
     Ok(Enforcement { restrictions, ..Enforcement::default() })
+}
+
+/// Applies the first of the filters that is possible here. Returns what it does in the place of the kernel.
+fn apply_supported_filter(profile: SandboxProfile, supervisor: &OwnedFd) -> io::Result<KernelGaps> {
+    let mut applied = Err(io::ErrorKind::Unsupported.into());
+    // The supervisor looks up who made a call in `/proc`.
+    for options in filter_candidates(profile).filter(|options| !options.local_sockets || has_own_proc()) {
+        applied = apply_filter(options, supervisor);
+        if applied.is_ok() {
+            if profile.seccomp.has_listener() && !options.has_listener() {
+                // The supervisor waits for the descriptor.
+                rustix::io::write(supervisor, b"x")?;
+            }
+            break;
+        }
+    }
+    applied
+}
+
+/// The filter of this profile, and what is possible where a sandbox around this one answers calls already: fewer calls that the supervisor
+/// answers. What it decides about signals is given up only if that is not required.
+fn filter_candidates(profile: SandboxProfile) -> impl Iterator<Item = SeccompOptions> {
+    let all = profile.seccomp;
+    let without_sockets = SeccompOptions { local_sockets: false, ..all };
+    let without_watch = SeccompOptions { is_watched: false, ..without_sockets };
+    let gaps = KernelGaps { signals: false, ..all.gaps };
+    let without_signals = (!profile.required).then_some(SeccompOptions { gaps, ..without_watch });
+    let mut candidates: Vec<_> =
+        [all, without_sockets, without_watch].into_iter().chain(without_signals).collect();
+    candidates.dedup();
+    candidates.into_iter()
 }
 
 /// Whether `/proc` lists the processes of this namespace, and not those of the machine.
@@ -353,4 +365,27 @@ fn apply_rlimits(limits: ResourceLimits, nproc: Option<u64>) -> rustix::io::Resu
         setrlimit(resource, Rlimit { current: Some(hard.min(max)), maximum: Some(hard) })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a sandbox around this one does, there is a filter.
+    #[test]
+    fn the_last_filter_that_is_tried_needs_nothing_that_is_not_required() {
+        for (local_sockets, is_watched) in [(false, false), (false, true), (true, false), (true, true)] {
+            for (signals, required) in [(false, false), (false, true), (true, false), (true, true)] {
+                let gaps = KernelGaps { truncation: true, signals };
+                let network = NetworkAccess::Blocked;
+                let seccomp = SeccompOptions { network, allow_flock: false, local_sockets, is_watched, gaps };
+                let profile = SandboxProfile { level: SandboxLevel::Landlock, seccomp, required };
+                let candidates: Vec<_> = filter_candidates(profile).collect();
+                assert_eq!(candidates.first(), Some(&seccomp));
+                let last = candidates.last().unwrap();
+                assert!(!last.local_sockets && !last.is_watched && last.gaps.truncation, "{last:?}");
+                assert_eq!(last.gaps.signals, signals && required);
+            }
+        }
+    }
 }
