@@ -150,9 +150,9 @@ pub use metier_core::host::{
     ConsentReason, ContextBuilder, EnforcedLevel, Event, EventKind, FileChange, FileChangeKind, FileProvider,
     Files, Fixtures, FunctionExample, HostFunction, HttpClient, HttpRequest, HttpResponse, InterpreterReport,
     LaunchPreview, Leftover, LeftoverPath, LeftoverPlace, LogLevel, LogLine, MisplacedSecret, NetworkReport,
-    Observer, OutputStream, Param, PlanStep, ProcessReport, ProcessUsage, Progress, Providers,
-    RefusedConnection, RunId, SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage,
-    SamplingProvider, SandboxPath, SandboxReport, SandboxSupport, SecretProvider, SkillContext,
+    Observer, OutputStream, Param, PlanStep, ProcessReport, ProcessUsage, Progress, Providers, RefusedAccess,
+    RefusedConnection, RefusedTarget, RunId, SampleMessage, SampleRequest, SampleResponse, SampleRole,
+    SampleUsage, SamplingProvider, SandboxPath, SandboxReport, SandboxSupport, SecretProvider, SkillContext,
     SkillProvider, StepReport, StepStatus, StopReason, StoreProvider, Tool, ToolProvider, TreeKill,
     ValueType, download, function, functions,
 };

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         let outcome = run_for_json(args, session)?;
         let code = outcome.exit_code();
         return match preview {
-            Some(preview) => preview.finish(outcome, session),
+            Some(preview) => preview.finish(&outcome, session).map(|(code, _)| code),
             None => output::print_json(&outcome).map(|()| code),
         };
     }
@@ -51,10 +51,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     })?;
     let code = raw::exit_code(&outcome);
     raw::print_notes(&outcome);
-    match preview {
-        Some(preview) => preview.finish(outcome, session).map(|changed| code.max(changed)),
-        None => Ok(code),
-    }
+    let changed = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
+    let (changed_code, changes) = changed.unzip();
+    args.preview.print_grants(&outcome, changes.as_ref(), None, session);
+    Ok(code.max(changed_code.unwrap_or(0)))
 }
 
 /// The outcome of the command, as that of a skill.

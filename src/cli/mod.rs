@@ -48,6 +48,8 @@ mod prepare;
 mod preview;
 mod progress;
 mod prompt;
+#[cfg(unix)]
+mod proposed_grants;
 mod raw;
 mod requirement;
 mod run;
@@ -66,6 +68,8 @@ mod test;
 mod tool_filter_args;
 mod trust;
 mod trust_words;
+#[cfg(target_os = "linux")]
+mod try_skill;
 #[cfg(unix)]
 mod undo;
 mod usage_error;
@@ -101,6 +105,9 @@ enum Command {
     Run(Box<run::Args>),
     /// Run a command in the sandbox of a script, without a skill
     Exec(Box<exec::Args>),
+    /// Run a skill once in a copy of the project, watch it, and name the grants that it would need
+    #[cfg(target_os = "linux")]
+    Try(Box<try_skill::Args>),
     /// List the skills, including shadowed ones
     List(list::Args),
     /// Show a skill: its signature, requested permissions and instructions
@@ -263,6 +270,8 @@ impl Command {
     fn skill_name(&self) -> Option<&str> {
         match self {
             Self::Run(args) => Some(args.name()),
+            #[cfg(target_os = "linux")]
+            Self::Try(args) => Some(args.name()),
             Self::Show(args) => Some(args.name()),
             Self::Test(args) => Some(args.name()),
             Self::New(args) => Some(args.name()),
@@ -303,22 +312,30 @@ fn exit_watchdog(skill: Option<String>) -> ExitWatchdog {
 }
 
 fn dispatch(command: Command, session: &Session) -> Result<u8> {
-    if !matches!(
-        command,
-        Command::Run(_)
-            | Command::Exec(_)
-            | Command::Test(_)
-            | Command::Ctx(_)
-            | Command::New(_)
-            | Command::Trust(_)
-            | Command::State(_)
-            | Command::Pending(_)
-            | Command::Prepare(_)
-    ) {
+    #[cfg(target_os = "linux")]
+    let is_try = matches!(command, Command::Try(_));
+    #[cfg(not(target_os = "linux"))]
+    let is_try = false;
+    if !is_try
+        && !matches!(
+            command,
+            Command::Run(_)
+                | Command::Exec(_)
+                | Command::Test(_)
+                | Command::Ctx(_)
+                | Command::New(_)
+                | Command::Trust(_)
+                | Command::State(_)
+                | Command::Pending(_)
+                | Command::Prepare(_)
+        )
+    {
         session.exit_watchdog().start_loading_timeout();
     }
     match command {
         Command::Run(args) => run::run(&args, session),
+        #[cfg(target_os = "linux")]
+        Command::Try(args) => try_skill::run(*args, session),
         Command::Exec(args) => exec::run(&args, session),
         Command::List(args) => list::run(&args, session),
         Command::Show(args) => show::run(&args, session),

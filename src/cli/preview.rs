@@ -24,6 +24,7 @@ use serde_json::Value;
 use super::changes::{self, diffs_as_json, print_report, text_diffs};
 use super::output;
 use super::prompt::{self, Question, Reply, output_columns};
+use super::proposed_grants::{self, proposed_grants};
 use super::session::Session;
 use super::terminal::escape_line;
 
@@ -39,6 +40,12 @@ pub struct PreviewArgs {
     /// Apply what it changed when it has ended, in a way that `metier undo` can take back
     #[arg(long)]
     undoable: bool,
+    /// Watch what it opens, creates and executes, and list all that it was refused with the grants that would allow it
+    #[arg(long)]
+    watch: bool,
+    /// Whether the changes of a preview are applied without a question.
+    #[arg(skip)]
+    applies: bool,
 }
 
 /// What becomes of the changes.
@@ -58,6 +65,7 @@ impl PreviewArgs {
         let decision = match (self.undoable, self.preview) {
             (true, _) => Decision::Apply,
             (_, false) => return Ok(None),
+            _ if self.applies => Decision::Apply,
             _ if self.keep_changes => Decision::Store,
             _ if session.can_ask() => Decision::Ask,
             _ => Decision::Discard,
@@ -65,9 +73,28 @@ impl PreviewArgs {
         Preview::begin(&session.project_for_scripts()?, skill, decision).map(Some)
     }
 
-    /// The invocation with what a preview permits: to write to a copy changes nothing.
+    /// The options of a run that is only to be looked at: in a copy, and watched.
+    pub fn watched_in_copy(applies: bool) -> Self {
+        Self { preview: true, keep_changes: false, undoable: false, watch: true, applies }
+    }
+
+    /// The invocation with what a preview permits, since to write to a copy changes nothing, and watched if the options say so.
     pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
+        let invocation = if self.watch { invocation.watch() } else { invocation };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
+    }
+
+    /// Prints the grants that a watched run would have needed, of what it was refused and what it changed in a copy.
+    pub fn print_grants(
+        &self,
+        outcome: &Outcome,
+        changes: Option<&ChangeSet>,
+        skill: Option<&str>,
+        session: &Session,
+    ) {
+        if self.watch && !session.json() {
+            proposed_grants::print(outcome, &proposed_grants(outcome, changes), skill, session);
+        }
     }
 }
 
@@ -84,10 +111,12 @@ pub struct Preview {
 
 /// An outcome with what its run changed.
 #[derive(Serialize)]
-struct PreviewedOutcome {
+struct PreviewedOutcome<'a> {
     #[serde(flatten)]
-    outcome: Outcome,
-    changes: Changes,
+    outcome: &'a Outcome,
+    changes: &'a Changes,
+    /// The permissions that the run would have needed.
+    proposed_grants: Vec<String>,
 }
 
 /// What a run changed, and what became of it.
@@ -121,15 +150,16 @@ impl Preview {
     }
 
     /// Shows what the run has changed, with the outcome if that is to be JSON, and does with it what the options or the person at the terminal
-    /// say. Returns the exit code of the command.
-    pub fn finish(self, outcome: Outcome, session: &Session) -> Result<u8> {
+    /// say. Returns the exit code of the command, and the changes.
+    pub fn finish(self, outcome: &Outcome, session: &Session) -> Result<(u8, ChangeSet)> {
         let code = outcome.exit_code();
-        let changes = self.read_and_decide(&outcome, session)?;
+        let changes = self.read_and_decide(outcome, session)?;
         let has_conflicts = changes.applied.as_ref().is_some_and(|report| !report.conflicts.is_empty());
         if session.json() {
-            output::print_json(&PreviewedOutcome { outcome, changes })?;
+            let proposed_grants = proposed_grants(outcome, Some(&changes.set));
+            output::print_json(&PreviewedOutcome { outcome, changes: &changes, proposed_grants })?;
         }
-        Ok(if code == 0 && has_conflicts { 1 } else { code })
+        Ok((if code == 0 && has_conflicts { 1 } else { code }, changes.set))
     }
 
     fn read_and_decide(&self, outcome: &Outcome, session: &Session) -> Result<Changes> {

@@ -22,7 +22,7 @@ use crate::cli::exit_watchdog::WatchdogObserver;
 use crate::cli::hint::{error_with_option, outcome_with_option};
 use crate::cli::interrupt::cancel_on_interrupt;
 use crate::cli::limit_args::LimitArgs;
-use crate::cli::preview::PreviewArgs;
+use crate::cli::preview::{Preview, PreviewArgs};
 use crate::cli::progress::ProgressDisplay;
 use crate::cli::tool_filter_args::ToolFilterArgs;
 
@@ -117,6 +117,13 @@ impl Args {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    /// The same for a run that is only to be looked at, with the network of these hosts.
+    #[cfg(target_os = "linux")]
+    pub(super) fn watched_in_copy(mut self, hosts: &[String], applies: bool) -> Self {
+        self.allow.extend(hosts.iter().map(|host| format!("net:{host}")));
+        Self { preview: PreviewArgs::watched_in_copy(applies), ..self }
+    }
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
@@ -132,10 +139,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let preview = args.preview.begin(session, &args.name)?;
     if args.streams.raw {
         let (outcome, code) = run_raw(args, session)?;
-        return match preview {
-            Some(preview) => preview.finish(outcome, session).map(|changed| code.max(changed)),
-            None => Ok(code),
-        };
+        return finish(args, session, preview, (outcome, code));
     }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
@@ -156,14 +160,27 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     warn_of_unread_input(args);
     let code = outcome.exit_code();
-    match preview {
-        Some(preview) if session.json() => preview.finish(outcome_with_option(outcome), session),
-        Some(preview) => {
-            print_outcome(outcome.clone(), session)?;
-            preview.finish(outcome, session)
-        }
-        None => print_outcome(outcome, session).map(|()| code),
+    if session.json() {
+        return match preview {
+            Some(preview) => preview.finish(&outcome_with_option(outcome), session).map(|(code, _)| code),
+            None => print_outcome(outcome, session).map(|()| code),
+        };
     }
+    print_outcome(outcome.clone(), session)?;
+    finish(args, session, preview, (outcome, code))
+}
+
+/// What is printed after the outcome: what a run in a copy changed, and what a watched one was refused.
+fn finish(
+    args: &Args,
+    session: &Session,
+    preview: Option<Preview>,
+    (outcome, code): (Outcome, u8),
+) -> Result<u8> {
+    let changed = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
+    let (changed_code, changes) = changed.unzip();
+    args.preview.print_grants(&outcome, changes.as_ref(), Some(&args.name), session);
+    Ok(code.max(changed_code.unwrap_or(0)))
 }
 
 /// Runs the script as if nobody stood between: nobody is asked, and what metier refuses is reported when it ended.

@@ -6,7 +6,7 @@ use super::Outcome;
 use super::invocation::Invocation;
 use metier_core::executor::ForModel;
 use metier_core::host::{
-    Event, EventKind, LogLine, Observer, ProcessReport, Redacted, SkillContext, StepReport,
+    Event, EventKind, LogLine, Observer, ProcessReport, Redacted, RefusedAccess, SkillContext, StepReport,
 };
 use metier_core::sanitizer::{SanitizeProfile, Sanitizer};
 use serde_json::Value;
@@ -44,6 +44,16 @@ impl ModelTexts {
 
     pub(super) fn steps(&self, steps: Redacted<Vec<StepReport>>) -> Redacted<Vec<StepReport>> {
         self.change(steps, Sanitizer::steps)
+    }
+
+    /// What was refused, whose names the script chose.
+    pub(super) fn refused(&self, refused: Redacted<Vec<RefusedAccess>>) -> Redacted<Vec<RefusedAccess>> {
+        self.change(refused, |sanitizer, mut refused| {
+            for text in refused.iter_mut().flat_map(RefusedAccess::texts_mut) {
+                *text = sanitizer.text(std::mem::take(text));
+            }
+            refused
+        })
     }
 
     /// How many places were changed.

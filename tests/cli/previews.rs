@@ -130,8 +130,9 @@ fn an_undoable_run_changes_the_project_and_is_undone() {
 
 #[test]
 fn the_steps_of_a_plan_see_the_same_copy_in_all_languages() {
-    let head =
-        |name: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: read write skill:one skill:two\n---\n");
+    let head = |name: &str| {
+        format!("---\nname: {name}\ndescription: d\nallowed-tools: read write skill:one skill:two\n---\n")
+    };
     let steps = json!([
         {"id": "a", "skill": "one"},
         {"id": "b", "skill": "two"},

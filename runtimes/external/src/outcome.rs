@@ -20,7 +20,9 @@ use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::shown_path;
 use crate::hints::silent_program::silent_program_hint;
 use crate::hints::user_home::{folder_grant, says_absence, unread_home_warning};
-use crate::hints::variable::{unpassed_variable_hint, unpassed_variable_warnings, variable_hint};
+use crate::hints::variable::{
+    unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
+};
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
 use crate::missing_package::{advised_package_help, missing_package_help};
@@ -30,9 +32,10 @@ use crate::process::setup_error::SandboxSetupError;
 use crate::shell_text::{MisreadText, misread_shell_text};
 use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::executor::{SkillOutput, WithoutProjectPackages};
+use metier_core::executor::{SkillOutput, WatchedAccess, WithoutProjectPackages};
 use metier_core::host::{
-    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, SandboxReport, SkillContext, misplaced_text,
+    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, RefusedAccess, RefusedTarget,
+    SandboxReport, SkillContext, misplaced_text,
 };
 use metier_core::policy::{Access, StopCause};
 use metier_sandbox::{
@@ -111,6 +114,7 @@ pub(super) fn evaluate_exit(
     if lost.is_some_and(|network| !network.hosts.is_empty()) {
         ctx.warn(format!("{name} ran without a network: to reach granted hosts only takes namespaces"));
     }
+    ctx.report_refused_accesses(refused_accesses(ctx, script, &ended));
     let report = process_report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
@@ -337,15 +341,41 @@ fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
 
 /// Warns of variables that the script reads and was not given.
 fn warn_of_unpassed_variables(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    // Not of a script whose text is not at hand, and never of a long one: most scripts miss nothing.
+    if let Some(text) = searched_text(ctx, script, ended) {
+        for warning in unpassed_variable_warnings(ctx, &text) {
+            ctx.warn(warning);
+        }
+    }
+}
+
+/// The text of a script whose variables are looked for: not one that is not at hand, and never a long one, since most scripts miss nothing.
+fn searched_text<'a>(
+    ctx: &'a SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+) -> Option<ScriptText<'a>> {
     let is_short = !script.source.is_empty() && script.source.len() <= MAX_SEARCHED_SOURCE;
-    if ended.report.is_none() || !is_short || !is_for_person(ctx) {
-        return;
-    }
-    let text = ScriptText::new(ctx, script.name, script.source, &[]);
-    for warning in unpassed_variable_warnings(ctx, &text) {
-        ctx.warn(warning);
-    }
+    (ended.report.is_some() && is_short && is_for_person(ctx))
+        .then(|| ScriptText::new(ctx, script.name, script.source, &[]))
+}
+
+/// What is known of what the run was refused besides files: hosts that it tried, and variables that it reads. Those with secrets only of a
+/// run that is watched, after which a person looks at the list.
+fn refused_accesses(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) -> Vec<RefusedAccess> {
+    let is_watched = ctx.extensions().get::<WatchedAccess>().is_some();
+    let variables = searched_text(ctx, script, ended).map(|text| unpassed_variables(ctx, &text, is_watched));
+    let variables = variables.into_iter().flatten().map(|(name, _)| {
+        let permission = Access::env(&name).narrowest_permission(ctx.permissions().protection()).to_string();
+        RefusedAccess::with_permission(permission, RefusedTarget::Variable(name), 1)
+    });
+    let hosts = ended.network.iter().flat_map(|network| &network.refused).map(|refused| {
+        let (host, reason) = (RefusedTarget::Host(refused.to_string()), refused.reason.clone());
+        match refused.permission.clone() {
+            Some(permission) => RefusedAccess::with_permission(permission, host, refused.count),
+            None => RefusedAccess::with_reason(reason, host, refused.count),
+        }
+    });
+    hosts.chain(variables).collect()
 }
 
 /// The error of a process that failed.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::duration::{as_milliseconds, as_optional_milliseconds};
 use super::log::LogLine;
 use super::redaction::{Redacted, Redaction};
+use super::refused_access::RefusedAccess;
 use super::report::{ProcessReport, SandboxReport};
 use super::steps::StepReport;
 use crate::error::{ErrorKind, SkillError};
@@ -23,7 +24,7 @@ const MAX_REASON_CHARS: usize = 500;
 /// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox, steps, warnings, grants, digest, cached, sanitized}`.
+/// process, sandbox, steps, warnings, grants, refused, digest, cached, sanitized}`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -51,6 +52,10 @@ pub struct Outcome {
     /// What was granted to the run, and by whom; what the skill does not request had no effect. Empty for a callee, which has
     /// the grants of its caller, and where no script started.
     pub grants: Vec<GrantReport>,
+    /// What the sandbox refused an external script as far as it was observed, also where the script went on without it and ended well, each
+    /// with the smallest permission that would allow it: hosts, variables that are set here and were not passed and, if the run was
+    /// [watched](crate::executor::WatchedAccess), paths and programs. In JSON `null` when empty.
+    pub refused: Vec<RefusedAccess>,
     /// The digest of the skill, from engines with a trust store and for invocations with a digest. A skill that is trusted by its
     /// place has one only if the invocation names one or a grant is remembered. That of a callee counts only its own files.
     pub digest: Option<SkillDigest>,
@@ -126,6 +131,8 @@ pub struct RedactedOutcome {
     pub steps: Redacted<Vec<StepReport>>,
     /// What restricted it.
     pub sandbox: Option<SandboxReport>,
+    /// What that refused.
+    pub refused: Redacted<Vec<RefusedAccess>>,
 }
 
 /// The limits of a run as its outcome reports them.
@@ -199,7 +206,8 @@ impl Outcome {
         };
         let process = self.process.clone().map(|report| redaction.process(report).into_inner());
         let steps = redaction.steps(self.steps.clone()).into_inner();
-        Self { result, process, steps, ..self.clone() }
+        let refused = redaction.refused_accesses(self.refused.clone()).into_inner();
+        Self { result, process, steps, refused, ..self.clone() }
     }
 
     /// The value as a Rust type, or the error of the run; `invalid-output` if the value does not fit the type.
@@ -238,6 +246,7 @@ impl Outcome {
             steps: Vec::new(),
             warnings: Vec::new(),
             grants: Vec::new(),
+            refused: Vec::new(),
             digest: None,
             cached: None,
             sanitized: 0,
@@ -259,6 +268,7 @@ impl Outcome {
             steps: left.steps.into_inner(),
             warnings: Vec::new(),
             grants: Vec::new(),
+            refused: left.refused.into_inner(),
             digest: None,
             cached: None,
             sanitized: 0,
@@ -315,7 +325,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 16)?;
+        let mut record = serializer.serialize_struct("Outcome", 17)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -328,6 +338,7 @@ impl Serialize for Outcome {
         record.serialize_field("sandbox", &self.sandbox)?;
         record.serialize_field("steps", &Some(&self.steps).filter(|steps| !steps.is_empty()))?;
         record.serialize_field("warnings", &self.warnings)?;
+        record.serialize_field("refused", &Some(&self.refused).filter(|refused| !refused.is_empty()))?;
         record.serialize_field("grants", &self.grants)?;
         record.serialize_field("digest", &self.digest)?;
         record.serialize_field("cached", &self.cached)?;

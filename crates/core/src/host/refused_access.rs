@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Something that a script wanted and its sandbox refused, also where the script went on without it.
 ///
-/// In JSON `{permission, reason, count}` with one of `path`, `host` and `name`.
+/// In JSON `{permission, reason, count}` with one of `path`, `host`, `name` and `variable`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RefusedAccess {
@@ -30,6 +30,8 @@ pub enum RefusedTarget {
     Host(String),
     /// A program that was looked for on `PATH`.
     Name(String),
+    /// An environment variable that the text of the script names, that is set here, and that was not passed.
+    Variable(String),
 }
 
 /// For the other packages of metier; may change in any release.
@@ -42,8 +44,10 @@ impl RefusedAccess {
 
     /// The texts that the script may have chosen.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let (RefusedTarget::Path(target) | RefusedTarget::Host(target) | RefusedTarget::Name(target)) =
-            &mut self.target;
+        let (RefusedTarget::Path(target)
+        | RefusedTarget::Host(target)
+        | RefusedTarget::Name(target)
+        | RefusedTarget::Variable(target)) = &mut self.target;
         std::iter::once(target).chain(&mut self.permission).chain(&mut self.reason)
     }
 

@@ -168,22 +168,31 @@ pub(crate) fn unpassed_variable_hint(
 /// The warnings for a script that ended well, and that reads variables that are set here and were not passed. Never for secrets: a
 /// malicious script could name one to have it passed.
 pub(crate) fn unpassed_variable_warnings(ctx: &SkillContext, script: &ScriptText<'_>) -> Vec<String> {
+    let warning = |(name, (help, _)): (String, Help)| {
+        format!(
+            "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
+        )
+    };
+    unpassed_variables(ctx, script, false).into_iter().map(warning).collect()
+}
+
+/// The variables that a script reads, that are set here and were not passed, each with the help that names the grant.
+pub(crate) fn unpassed_variables(
+    ctx: &SkillContext,
+    script: &ScriptText<'_>,
+    with_secrets: bool,
+) -> Vec<(String, Help)> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
         let is_private = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
-        name.trim_matches('_').contains('_') && !is_secret_variable(name) && !is_private() && !is_common()
+        let is_secret = || is_secret_variable(name) || is_private();
+        name.trim_matches('_').contains('_') && (with_secrets || !is_secret()) && !is_common()
     };
     let grant = |name: &str| {
-        let access = variable_access(name).filter(|_| ctx.has_plain_variable(name))?;
+        let access = variable_access(name).filter(|_| with_secrets || ctx.has_plain_variable(name))?;
         permission_hint(ctx, &access)
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let names = names.filter(|name| is_named(name) && script.reads_variable_itself(name));
-    let warning = |name: String| {
-        let (help, _) = grant(&name)?;
-        Some(format!(
-            "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
-        ))
-    };
-    names.filter_map(warning).take(MAX_UNPASSED).collect()
+    names.filter_map(|name| Some((name.clone(), grant(&name)?))).take(MAX_UNPASSED).collect()
 }

@@ -13,14 +13,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 use super::mounts::cover_files;
 use super::netlink::RouteSocket;
+use super::network_files::NETWORK_FILES;
 use crate::linux::fd_passing::send_fds;
 use crate::{EgressSockets, MAX_EGRESS_PORTS};
 
 /// Where the resolver listens: also where programs ask that find no `resolv.conf`.
 const RESOLVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53);
-
-/// The files by which programs find the resolver.
-pub(crate) const NETWORK_FILES: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
 
 /// The addresses that stand for granted names (RFC 2544), which nobody uses on the internet.
 const NAME_ADDRESSES: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);

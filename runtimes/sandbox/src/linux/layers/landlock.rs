@@ -13,7 +13,7 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use crate::linux::layers::egress::NETWORK_FILES;
+use crate::linux::layers::network_files::NETWORK_FILES;
 use crate::linux::sys;
 use crate::{FileId, begins_with};
 use crate::{FileRules, NetworkAccess, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};

@@ -1,0 +1,164 @@
+//! The grants that a run would have needed, from what its sandbox refused and what it changed in a copy of the project: one line, with the
+//! command that remembers it.
+
+use std::collections::BTreeSet;
+
+use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
+use metier::engine::Outcome;
+use metier::host::{RefusedAccess, RefusedTarget};
+use metier::policy::Permission;
+
+use super::hint::COMMAND;
+use super::output;
+use super::session::Session;
+use super::terminal::escape_line;
+
+/// The most folders and files that are named one by one; beyond that, the folders above them are.
+const MAX_PATHS: usize = 6;
+
+/// Of what was refused, the most that is shown.
+const MAX_REFUSED: usize = 40;
+
+/// The smallest grants that would have been enough, in their order. All rights of the user are never among them.
+pub fn proposed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
+    let refused = outcome.refused.iter().filter_map(|refused| refused.permission.clone());
+    let written = changes.map(write_grants).unwrap_or_default();
+    let is_proposed =
+        |name: &String| name.parse::<Permission>().is_ok_and(|permission| permission.name() != "exec");
+    let all: BTreeSet<String> = written.into_iter().chain(refused).filter(is_proposed).collect();
+    let everything = all.contains("write");
+    all.into_iter().filter(|name| !everything || !name.starts_with("write:") || is_protected(name)).collect()
+}
+
+/// Whether a permission names what `write` alone does not open.
+fn is_protected(name: &str) -> bool {
+    name.parse::<Permission>().is_ok_and(|permission| {
+        permission
+            .scope()
+            .is_some_and(|path| path.split('/').any(|part| part == ".git" || part.starts_with(".env")))
+    })
+}
+
+/// The grants for what a run changed: of a file that was there the file, of others the folder that they are in.
+fn write_grants(set: &ChangeSet) -> BTreeSet<String> {
+    let made: BTreeSet<&str> = set
+        .changes
+        .iter()
+        .filter(|change| is_new_folder(change))
+        .map(|change| change.path.as_str())
+        .collect();
+    let paths = set.changes.iter().flat_map(|change| {
+        let from = change.from.as_deref().map(|from| folder_of(from, &made));
+        let own = match change.kind {
+            ChangeKind::Changed | ChangeKind::Mode => change.path.as_str(),
+            _ if made.contains(change.path.as_str()) => outermost(&change.path, &made),
+            _ => folder_of(&change.path, &made),
+        };
+        std::iter::once(own).chain(from)
+    });
+    let mut paths: BTreeSet<&str> = paths.collect();
+    if paths.len() > MAX_PATHS {
+        paths = paths.into_iter().map(|path| path.split('/').next().unwrap_or_default()).collect();
+    }
+    if paths.contains("") || paths.len() > MAX_PATHS {
+        return BTreeSet::from(["write".to_owned()]);
+    }
+    let is_inner = |path: &str| {
+        paths.iter().any(|outer| path.strip_prefix(*outer).is_some_and(|rest| rest.starts_with('/')))
+    };
+    paths.iter().filter(|path| !is_inner(path)).map(|path| format!("write:{path}")).collect()
+}
+
+fn is_new_folder(change: &Change) -> bool {
+    change.before.is_none()
+        && change.after.as_ref().is_some_and(|after| after.entry_type == EntryType::Folder)
+}
+
+/// The folder that this is in: the outermost of those that the run made, if it made that; empty for the project itself.
+fn folder_of<'a>(path: &'a str, made: &BTreeSet<&str>) -> &'a str {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if made.contains(folder) { outermost(folder, made) } else { folder }
+}
+
+fn outermost<'a>(folder: &'a str, made: &BTreeSet<&str>) -> &'a str {
+    let above = folder.rsplit_once('/').map(|(above, _)| above).filter(|above| made.contains(above));
+    above.map_or(folder, |above| outermost(above, made))
+}
+
+/// Prints what a run was refused, and the grants that would have been enough. `skill` is what they are remembered for; `None` for a command.
+pub fn print(outcome: &Outcome, grants: &[String], skill: Option<&str>, session: &Session) {
+    if !outcome.refused.is_empty() {
+        output::eprint("it was refused:");
+    }
+    for refused in outcome.refused.iter().take(MAX_REFUSED) {
+        output::eprint(&refused_line(refused));
+    }
+    let others = outcome.refused.len().saturating_sub(MAX_REFUSED);
+    if others > 0 {
+        output::eprint(&format!(" … and {others} more"));
+    }
+    if grants.is_empty() {
+        let sentence =
+            if outcome.refused.is_empty() { "it was refused nothing" } else { "no grant opens that" };
+        output::eprint(sentence);
+        return;
+    }
+    let words = grants.iter().map(|grant| quoted(grant)).collect::<Vec<_>>().join(" ");
+    let Some(skill) = skill else {
+        let options: Vec<String> = grants.iter().map(|grant| format!("--allow {}", quoted(grant))).collect();
+        output::eprint(&format!(
+            "with these grants it has what it asked for:\n  {COMMAND} exec {} -- …",
+            options.join(" ")
+        ));
+        return;
+    };
+    output::eprint("with these grants it has what it asked for:");
+    output::eprint(&format!("  {COMMAND} allow {} {words}", quoted(skill)));
+    let is_untrusted = session.engine().is_ok_and(|engine| {
+        let registry = engine.registry();
+        registry.find(skill).is_ok_and(|skill| !engine.trust_state(skill).is_trusted())
+    });
+    if is_untrusted {
+        output::eprint(&format!("once its files are trusted: {COMMAND} trust"));
+    }
+}
+
+fn refused_line(refused: &RefusedAccess) -> String {
+    let (what, name) = match &refused.target {
+        RefusedTarget::Path(path) => ("path", path),
+        RefusedTarget::Host(host) => ("host", host),
+        RefusedTarget::Name(name) => ("program", name),
+        RefusedTarget::Variable(name) => ("variable", name),
+        _ => ("access", &refused.reason.clone().unwrap_or_default()),
+    };
+    let why = refused.permission.as_ref().or(refused.reason.as_ref());
+    let why = why.map(|why| format!(": {}", escape_line(why))).unwrap_or_default();
+    format!(" {what:<9} {}{why}", escape_line(name))
+}
+
+/// A word of a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@~+,".contains(letter);
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", escape_line(word).replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_that_a_run_made_counts_and_not_what_is_in_it() {
+        let made = BTreeSet::from(["out", "out/deep"]);
+        for (path, folder) in
+            [("out/deep/a", "out"), ("out/a", "out"), ("src/a", "src"), ("a", ""), ("src/x/a", "src/x")]
+        {
+            assert_eq!(folder_of(path, &made), folder, "{path}");
+        }
+        assert_eq!(quoted("write:a b"), "'write:a b'");
+        assert_eq!(quoted("net:x.org"), "net:x.org");
+    }
+}
