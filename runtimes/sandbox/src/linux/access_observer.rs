@@ -20,6 +20,8 @@ use crate::{AccessKind, AccessKinds, Observations, ObservedAccess, WatchRules};
 
 /// Bytes of a path with its NUL, as for the kernel.
 const MAX_PATH_BYTES: usize = 4096;
+/// Bytes that are read at first.
+const SHORT_PATH_BYTES: usize = 256;
 /// Different accesses of a run. One needs some 150 bytes.
 const MAX_ACCESSES: usize = 4096;
 /// Bytes of all their paths.
@@ -137,10 +139,17 @@ impl AccessObserver {
 
 /// The text at this place in the memory of a thread, up to its NUL. `None` if it has none, is empty, or cannot be read.
 fn read_text(thread: Pid, address: u64, buffer: &mut [u8; MAX_PATH_BYTES]) -> Option<&[u8]> {
-    let length = sys::read_memory(thread, address, buffer).ok()?;
-    let read = buffer.get(..length)?;
-    let end = read.iter().position(|byte| *byte == 0)?;
-    read.get(..end).filter(|text| !text.is_empty())
+    let mut end = None;
+    // Most paths are short, and the length decides what a read costs.
+    for max in [SHORT_PATH_BYTES, MAX_PATH_BYTES] {
+        let part = buffer.get_mut(..max)?;
+        let length = sys::read_memory(thread, address, part).ok()?;
+        end = part.get(..length)?.iter().position(|byte| *byte == 0);
+        if end.is_some() || length < max {
+            break;
+        }
+    }
+    buffer.get(..end?).filter(|text| !text.is_empty())
 }
 
 fn read_purpose(thread: Pid, call: &PendingCall, purpose: Purpose) -> Option<Access> {
