@@ -67,7 +67,7 @@ pub(super) fn refusal(
                 (true, kind) => changes(kind) && !run.may_write(&user),
                 // It can make what it likes in its own home, but not in folders that only the user has.
                 (false, kind) if makes(kind) => !has_folder(&own) && has_folder(&user),
-                (false, _) => !exists(&own) && !(created(path) && has_folder(&own)),
+                (false, _) => !(exists(&own) || created(path) && has_folder(&own)),
             };
             let grant = is_refused.then(|| user_home_grant(ctx, &rest, &user, kind)).flatten();
             grant.map(|grant| (Path::new("~").join(rest), grant))
