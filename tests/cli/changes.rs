@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 
-use metier::changes::{ChangeSet, ChangeStore, ReadLimits, RunFacts};
+use metier::changes::{ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts};
 use serde_json::json;
 
 use super::cli::{Project, write};
@@ -24,7 +24,8 @@ fn project() -> (Project, String) {
     let (root_dir, upper_dir) = (File::open(&root).unwrap(), File::open(upper.path()).unwrap());
     let facts = RunFacts { project: root, skill: "project/.metier:x".to_owned(), started: SystemTime::now() };
     let limits = ReadLimits::default();
-    let set = ChangeSet::read(root_dir.as_fd(), upper_dir.as_fd(), &facts, &limits, &|| Ok(())).unwrap();
+    let set =
+        ChangeSet::read(root_dir.as_fd(), upper_dir.as_fd(), &facts, &limits, &ReadRules::default()).unwrap();
     let store = ChangeStore::open(project.home().join(".local/share/metier/changes")).unwrap();
     let id = store.keep(&set, upper_dir.as_fd()).unwrap().set.id;
     (project, id)

@@ -13,7 +13,9 @@ fn main() {
     use std::process::Command;
     use std::time::{Duration, Instant, SystemTime};
 
-    use metier_changes::{ApplyOptions, ChangeSet, ChangeStore, ReadLimits, RunFacts, StoreLimits};
+    use metier_changes::{
+        ApplyOptions, ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts, StoreLimits,
+    };
 
     const TRIES: u32 = 5;
 
@@ -66,8 +68,13 @@ fn main() {
             let mut set = None;
             measure(&mut read, &mut || {
                 let limits = ReadLimits::default();
-                let found =
-                    ChangeSet::read(project_dir.as_fd(), upper_dir.as_fd(), &facts, &limits, &|| Ok(()));
+                let found = ChangeSet::read(
+                    project_dir.as_fd(),
+                    upper_dir.as_fd(),
+                    &facts,
+                    &limits,
+                    &ReadRules::default(),
+                );
                 set = Some(found.unwrap());
             });
             let set = set.unwrap();

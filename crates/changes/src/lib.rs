@@ -48,7 +48,7 @@ pub use self::apply::ApplyReport;
 pub use self::diff::{DiffLine, LineKind, TextDiff};
 pub use self::model::{Change, ChangeKind, ChangeSet, Conflict, EntryType, FileIdentity, FileState, Refusal};
 #[cfg(unix)]
-pub use self::reader::{ReadLimits, RunFacts};
+pub use self::reader::{ReadLimits, ReadRules, RunFacts};
 #[cfg(unix)]
 pub use self::store::{ApplyOptions, ChangeStore, StoreLimits, StoredChangeSet};
 pub use self::summary::summary;

@@ -1,10 +1,12 @@
 //! The change set: every path that a run changed, what was there before, and what is there after.
 
 use std::ffi::OsStr;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::files::name_encoding;
@@ -149,6 +151,29 @@ impl ChangeSet {
         self.changes.is_empty() && self.refused.is_empty()
     }
 
+    /// The SHA-256 of what would be applied, in hexadecimal digits: the project, and each path with its states. Runs that change the same
+    /// in the same way have the same.
+    pub fn digest(&self) -> String {
+        let state = |state: &Option<FileState>| {
+            let state = state.as_ref()?;
+            Some((
+                state.entry_type.noun(),
+                state.size,
+                state.mode,
+                state.digest.clone(),
+                state.target.clone(),
+            ))
+        };
+        let change = |change: &Change| {
+            let (before, after) = (state(&change.before), state(&change.after));
+            json!([change.path, change.kind.name(), change.from, before, after, change.conflict])
+        };
+        let changes: Vec<Value> = self.changes.iter().map(change).collect();
+        // No key of an object stands in it, so its text has one form.
+        let digest: [u8; 32] = Sha256::digest(json!([self.project, changes]).to_string()).into();
+        hex(&digest)
+    }
+
     /// When the changes were read, in nanoseconds since 1970, not later than it was.
     #[cfg(unix)]
     pub(crate) fn read_at(&self) -> i64 {
@@ -238,6 +263,14 @@ impl fmt::Display for Conflict {
         let (expected, found) = (state(&self.expected), state(&self.found));
         write!(f, "{}: {}; expected {expected}, found {found}", escape(&self.path), self.reason)
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The text of a path or of the target of a link.

@@ -60,17 +60,32 @@ impl Default for ReadLimits {
     }
 }
 
+/// What a reader of change sets asks its caller.
+#[derive(Clone, Copy)]
+pub struct ReadRules<'a> {
+    /// Asked again and again; its error ends the reading.
+    pub check: &'a dyn Fn() -> Result<()>,
+    /// Why a path is refused, as a part of a sentence, with all below it; `None` if it is not. For files that no script may change.
+    pub refuse: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Default for ReadRules<'_> {
+    fn default() -> Self {
+        Self { check: &|| Ok(()), refuse: &|_| None }
+    }
+}
+
 impl ChangeSet {
     /// Reads what a run that has ended wrote into the upper folder of an overlay mount over `project`. Folders and files that the run
     /// made unreadable in `upper` get the permissions that reading them takes.
     ///
-    /// `denied` if the run changed more than `limits` allow; an error of `check` ends it.
+    /// `denied` if the run changed more than `limits` allow; an error of the rules ends it.
     pub fn read(
         project: BorrowedFd<'_>,
         upper: BorrowedFd<'_>,
         facts: &RunFacts,
         limits: &ReadLimits,
-        check: &dyn Fn() -> Result<()>,
+        rules: &ReadRules<'_>,
     ) -> Result<Self> {
         let failed = |source| SkillError::io("failed to read what the run changed", source);
         let ended = Timestamp::now();
@@ -82,7 +97,7 @@ impl ChangeSet {
             upper,
             started: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
             limits: *limits,
-            check,
+            rules: *rules,
             paths: 0,
             path_bytes: 0,
             bytes: 0,
@@ -172,7 +187,7 @@ struct Reader<'a> {
     upper: BorrowedFd<'a>,
     started: i64,
     limits: ReadLimits,
-    check: &'a dyn Fn() -> Result<()>,
+    rules: ReadRules<'a>,
     paths: usize,
     path_bytes: usize,
     bytes: u64,
@@ -183,7 +198,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read_folder(&mut self, folder: &UpperFolder) -> Result<(), Stop> {
-        (self.check)().map_err(Stop::Error)?;
+        (self.rules.check)().map_err(Stop::Error)?;
         let dir = open_dir(self.upper, &folder.path)?;
         if has_xattr(&dir, REDIRECT)? {
             self.refuse(&folder.path, "it is a folder of another path, which no overlay of metier makes");
@@ -220,13 +235,9 @@ impl Reader<'_> {
         is_hidden: bool,
         has_whiteout_files: bool,
     ) -> Result<(), Stop> {
-        (self.check)().map_err(Stop::Error)?;
-        if is_git_name(entry.name) {
-            self.refuse(&entry.path, "a repository is never changed");
-            return Ok(());
-        }
-        if is_too_long(&entry.path) {
-            self.refuse(&entry.path, "its path is too long");
+        (self.rules.check)().map_err(Stop::Error)?;
+        if let Some(reason) = self.refusal(&entry.path, entry.name) {
+            self.refuse(&entry.path, reason);
             return Ok(());
         }
         let below = match lower {
@@ -365,13 +376,9 @@ impl Reader<'_> {
 
     /// Notes that one path is gone; returns whether it is a folder.
     fn delete_one(&mut self, path: &Path, lower: &OwnedFd, name: &OsStr) -> Result<bool, Stop> {
-        (self.check)().map_err(Stop::Error)?;
-        if is_git_name(name) {
-            self.refuse(path, "a repository is never changed");
-            return Ok(false);
-        }
-        if is_too_long(path) {
-            self.refuse(path, "its path is too long");
+        (self.rules.check)().map_err(Stop::Error)?;
+        if let Some(reason) = self.refusal(path, name) {
+            self.refuse(path, reason);
             return Ok(false);
         }
         let Some(below) = stat(lower, name)? else { return Ok(false) };
@@ -448,6 +455,17 @@ impl Reader<'_> {
         Ok(names)
     }
 
+    /// Why nothing at a path, and below it, is a change.
+    fn refusal(&self, path: &Path, name: &OsStr) -> Option<String> {
+        if is_git_name(name) {
+            return Some("a repository is never changed".to_owned());
+        }
+        if path.as_os_str().as_bytes().len() > MAX_PATH_BYTES {
+            return Some("its path is too long".to_owned());
+        }
+        (self.rules.refuse)(&encode(path))
+    }
+
     fn refuse(&mut self, path: &Path, reason: impl Into<String>) {
         self.refused.push(Refusal { path: encode(path), reason: reason.into() });
     }
@@ -504,10 +522,6 @@ fn is_whiteout(stat: &Stat) -> bool {
 #[allow(clippy::useless_conversion, reason = "another type elsewhere")]
 fn mode_of(stat: &Stat) -> u32 {
     u32::from(stat.st_mode)
-}
-
-fn is_too_long(path: &Path) -> bool {
-    path.as_os_str().as_bytes().len() > MAX_PATH_BYTES
 }
 
 fn has_xattr(file: impl AsFd, name: &str) -> Result<bool, Stop> {

@@ -1,7 +1,6 @@
 //! What lies at a path now, taken through handles.
 
 use std::ffi::{CStr, OsStr};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinka
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::model::{EntryType, FileIdentity, FileState, encode};
+use super::model::{EntryType, FileIdentity, FileState, encode, hex};
 
 /// The bits of a mode that a change set knows: no program gets the rights of its owner.
 pub(crate) const MODE_BITS: u32 = 0o777;
@@ -145,10 +144,7 @@ fn digest(file: &mut File) -> io::Result<String> {
         }
     }
     let digest: [u8; 32] = hash.finalize().into();
-    Ok(digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(hex(&digest))
 }
 
 /// The name as the system takes it.

@@ -1,6 +1,5 @@
 //! The store of change sets in the user's data folder: each with what it would put into its project.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -244,6 +243,7 @@ impl ChangeStore {
         let (dir, _locked) = self.lock()?;
         let (set, state) = read(&dir, id)?;
         check_project(&set, project)?;
+        check_recovered(&dir, id)?;
         let selected = select(&set, options.paths.as_deref()).map_err(|path| {
             let sentence = format!("the change set {id} has no change at {path:?}");
             SkillError::new(ErrorKind::Usage, sentence)
@@ -276,6 +276,7 @@ impl ChangeStore {
         let (dir, _locked) = self.lock()?;
         let (set, state) = read(&dir, id)?;
         check_project(&set, project)?;
+        check_recovered(&dir, id)?;
         let undoable: Vec<usize> =
             state.applied.iter().filter(|(_, can_undo)| **can_undo).map(|(index, _)| *index).collect();
         if undoable.is_empty() {
@@ -293,7 +294,11 @@ impl ChangeStore {
     /// Removes a set with its contents; what is applied stays applied, and cannot be undone any more.
     pub fn discard(&self, id: &str) -> Result<()> {
         let (dir, _locked) = self.lock()?;
-        read(&dir, id)?;
+        let (set, _) = read(&dir, id)?;
+        // Where the project is gone for good, nothing can be taken back any more.
+        if set.project_path().exists() {
+            check_recovered(&dir, id)?;
+        }
         discard(&dir, id)
             .map_err(|source| SkillError::io(format_args!("failed to discard the change set {id}"), source))
     }
@@ -341,6 +346,23 @@ fn check_project(set: &ChangeSet, project: BorrowedFd<'_>) -> Result<()> {
     }
     let sentence = format!("the change set {} is of another project: {}", set.id, escape(&set.project));
     Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name that project"))
+}
+
+/// Fails if the set was being applied when a process was killed, and nobody could take that back yet.
+fn check_recovered(dir: &OwnedFd, id: &str) -> Result<()> {
+    if !has_journal(dir, id) {
+        return Ok(());
+    }
+    let sentence = format!(
+        "the change set {id} was interrupted while it was applied or undone, and its project cannot be restored now"
+    );
+    Err(SkillError::new(ErrorKind::Unavailable, sentence)
+        .with_help("move the project back to its path, and make sure that it can be written"))
+}
+
+fn has_journal(dir: &OwnedFd, id: &str) -> bool {
+    let journal = format!("{id}/{}", super::journal::FILE);
+    rustix::fs::statat(dir, journal, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 fn open_set(dir: &OwnedFd, id: &str) -> Result<SetFolder> {
@@ -395,11 +417,7 @@ fn ids(dir: &OwnedFd) -> Result<Vec<String>> {
 
 /// Whether a process was killed while it changed the store or a project, or does so now.
 fn needs_recovery(dir: &OwnedFd) -> Result<bool> {
-    let has_journal = |id: &str| {
-        let journal = format!("{id}/{}", super::journal::FILE);
-        rustix::fs::statat(dir, journal, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    };
-    Ok(names(dir)?.iter().any(|name| is_left_over(name) || (is_id(name) && has_journal(name))))
+    Ok(names(dir)?.iter().any(|name| is_left_over(name) || (is_id(name) && has_journal(dir, name))))
 }
 
 /// Whether it is the folder of a set that was not stored or not removed completely.
@@ -469,12 +487,7 @@ fn prune(dir: &OwnedFd, limits: StoreLimits, coming: u64) -> Result<usize> {
     let mut sets = Vec::new();
     for id in ids(dir)? {
         let folder = store_dir::subfolder(dir, &id).map_err(failed)?;
-        let is_busy = rustix::fs::statat(
-            &folder,
-            OsStr::new(super::journal::FILE),
-            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-        )
-        .is_ok();
+        let is_busy = has_journal(dir, &id);
         // One that cannot be read has no age; it is removed with the first.
         let state = SetState::read(&folder).ok().flatten();
         let used = state.as_ref().map_or(0, |state| state.applied_at.unwrap_or(state.stored).seconds());

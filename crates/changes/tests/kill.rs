@@ -13,7 +13,7 @@ use support::{Bench, Tree, link, make_opaque, set_mode, tree, whiteout, write};
 use tempfile::TempDir;
 
 const VARIABLE: &str = "METIER_CHANGES_VICTIM";
-const KILLS: usize = 160;
+const KILLS: usize = 150;
 /// A file system that is not that of the project, where there is one.
 const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 
@@ -172,6 +172,37 @@ fn a_kill_while_a_set_is_stored_leaves_no_part_of_it() {
     assert_eq!(bench.store().list().unwrap().len(), 1);
     let names = tree(&bench.store).into_keys().filter(|path| path.components().count() == 1);
     assert_eq!(names.filter(|path| path != Path::new("changes.lock")).collect::<Vec<_>>(), [Path::new(&id)]);
+}
+
+#[test]
+fn a_set_whose_project_was_moved_after_a_kill_waits_for_it() {
+    use std::os::fd::AsFd;
+    let temp = tempfile::tempdir().unwrap();
+    let store = temp.path().join("store");
+    let victim = Victim::new(temp, &store);
+    let mut child = victim.start();
+    while !victim.has_journal() {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It may have been at its end; then the journal of another attempt is as good.
+    let journal = victim.bench.store.join(&victim.id).join("journal.json");
+    if !victim.has_journal() {
+        let text = r#"{"serial": 1000000, "keeps_removed": true, "staging": null, "operations": []}"#;
+        fs::write(&journal, text).unwrap();
+    }
+    let moved = victim.bench.temp.path().join("moved");
+    fs::rename(&victim.bench.project, &moved).unwrap();
+    fs::create_dir(&victim.bench.project).unwrap();
+    let store = victim.bench.store();
+    assert!(journal.exists() && tree(&victim.bench.project).is_empty());
+    let error = store.undo(&victim.id, fs::File::open(&moved).unwrap().as_fd()).unwrap_err().to_string();
+    assert!(error.contains("was interrupted"), "{error}");
+    assert!(store.discard(&victim.id).is_err());
+    fs::remove_dir(&victim.bench.project).unwrap();
+    fs::rename(&moved, &victim.bench.project).unwrap();
+    victim.check();
 }
 
 fn difference(found: &Tree, expected: &Tree) -> String {

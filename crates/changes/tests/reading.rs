@@ -236,3 +236,45 @@ fn names_that_are_no_text_are_read_and_written_back() {
         assert_eq!(fs::read(bench.project.join(std::ffi::OsStr::from_bytes(name))).unwrap(), name);
     }
 }
+
+#[test]
+fn what_the_caller_refuses_is_no_change_with_all_below_it() {
+    let bench = Bench::new(&[("secret/a", "1"), ("other/secret", "2")]);
+    write(&bench.upper, "secret/b", "2");
+    write(&bench.upper, "fine", "3");
+    whiteout(&bench.upper, "other");
+    let refuse = |path: &str| path.ends_with("secret").then(|| "it is protected".to_owned());
+    let rules = metier_changes::ReadRules { refuse: &refuse, ..metier_changes::ReadRules::default() };
+    let set = bench.read_by(SystemTime::now(), &ReadLimits::default(), &rules).unwrap();
+    assert_eq!(kinds(&set), ["created fine", "deleted other"]);
+    assert_eq!(refusals(&set), ["other/secret: it is protected", "secret: it is protected"]);
+}
+
+#[test]
+fn reading_ends_when_the_caller_says_so() {
+    use metier_core::error::{ErrorKind, SkillError};
+    let bench = Bench::new(&[]);
+    write(&bench.upper, "a", "1");
+    let check = || Err(SkillError::new(ErrorKind::Timeout, "too late"));
+    let rules = metier_changes::ReadRules { check: &check, ..metier_changes::ReadRules::default() };
+    let error = bench.read_by(SystemTime::now(), &ReadLimits::default(), &rules).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+}
+
+#[test]
+fn equal_changes_have_one_digest_and_others_another() {
+    let set = |content: &str| {
+        let bench = Bench::new(&[("a", "old")]);
+        write(&bench.upper, "a", content);
+        bench.read()
+    };
+    let (mut one, mut other) = (set("new"), set("new"));
+    (one.project, other.project) = ("/p".to_owned(), "/p".to_owned());
+    assert_ne!(one.id, other.id);
+    assert_eq!(one.digest(), other.digest());
+    other.project = "/q".to_owned();
+    assert_ne!(one.digest(), other.digest());
+    other = set("neW");
+    other.project = "/p".to_owned();
+    assert_ne!(one.digest(), other.digest());
+}

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use metier_changes::{
-    ApplyOptions, ApplyReport, Change, ChangeSet, ChangeStore, ReadLimits, RunFacts, StoredChangeSet,
+    ApplyOptions, ApplyReport, Change, ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts,
+    StoredChangeSet,
 };
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat, setxattr};
 use tempfile::TempDir;
@@ -59,9 +60,18 @@ impl Bench {
         started: SystemTime,
         limits: &ReadLimits,
     ) -> metier_core::error::Result<ChangeSet> {
+        self.read_by(started, limits, &ReadRules::default())
+    }
+
+    pub fn read_by(
+        &self,
+        started: SystemTime,
+        limits: &ReadLimits,
+        rules: &ReadRules<'_>,
+    ) -> metier_core::error::Result<ChangeSet> {
         let upper = File::open(&self.upper).unwrap();
         let facts = RunFacts { project: self.project.clone(), skill: "test".to_owned(), started };
-        ChangeSet::read(self.project_dir().as_fd(), upper.as_fd(), &facts, limits, &|| Ok(()))
+        ChangeSet::read(self.project_dir().as_fd(), upper.as_fd(), &facts, limits, rules)
     }
 
     pub fn keep(&self, set: &ChangeSet) -> StoredChangeSet {
