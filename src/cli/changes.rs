@@ -67,7 +67,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         Some(Action::Apply { id, paths, undoable }) => {
             let stored = store.find(id)?;
             let project = store.open_project(&stored.set)?;
-            let paths = (!paths.is_empty()).then(|| paths.clone());
+            // As shells complete them.
+            let plain =
+                |path: &String| path.strip_prefix("./").unwrap_or(path).trim_end_matches('/').to_owned();
+            let paths = (!paths.is_empty()).then(|| paths.iter().map(plain).collect());
             let options = ApplyOptions { paths, keep_old: *undoable };
             print_report(&store.apply(id, project.as_fd(), &options)?, "applied", session)
         }

@@ -59,7 +59,7 @@ fn a_change_set_is_listed_and_shown_without_orders_to_the_terminal() {
 fn changes_are_applied_undone_and_discarded() {
     let (project, id) = project();
     let before = project.tree();
-    let applied = project.metier(&["changes", "apply", &id, "src", "--undoable", "--json"]);
+    let applied = project.metier(&["changes", "apply", &id, "./src/", "--undoable", "--json"]);
     assert_eq!(applied.code, 0, "{applied:?}");
     assert_eq!(applied.json(), json!({"applied": ["src/a.txt", "src/new\u{1b}[2J.txt"], "conflicts": []}));
     assert_eq!(fs::read_to_string(project.path("src/a.txt")).unwrap(), "one\n2\n");

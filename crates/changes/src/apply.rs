@@ -189,6 +189,9 @@ impl SetFolder {
         if let Some(staging) = &staging {
             // What somebody else has put at a path meanwhile stays there, and what was there before stays in the store.
             save_removed(journal, staging, &self.content)?;
+            // A kill while the folder is removed must not have it looked for again.
+            let journal = Journal { operations: Vec::new(), ..journal.clone() };
+            journal.write(&self.dir).ok();
         }
         self.finish(project, journal, true)?;
         Ok(left)
@@ -228,7 +231,8 @@ struct Group {
 #[derive(Default)]
 struct Done {
     changes: BTreeSet<usize>,
-    conflicts: Vec<(usize, Conflict)>,
+    failed: BTreeSet<usize>,
+    conflicts: Vec<Conflict>,
 }
 
 impl Attempt<'_> {
@@ -326,12 +330,16 @@ impl Attempt<'_> {
     /// Executes the steps. An error is one after which nothing else would succeed either.
     fn execute(&self, steps: &[Step<'_>], groups: &[Group]) -> Result<Done> {
         let mut done = Done::default();
+        // What prepared another step, by the change.
+        let mut preparations: BTreeMap<usize, &Group> = BTreeMap::new();
         for (step, group) in steps.iter().zip(groups) {
-            if step.is_auxiliary && done.has_conflict(step.change) {
+            if step.is_auxiliary && done.failed.contains(&step.change) {
                 continue;
             }
             match self.execute_group(group) {
-                Ok(()) if step.is_auxiliary => {}
+                Ok(()) if step.is_auxiliary => {
+                    preparations.insert(step.change, group);
+                }
                 Ok(()) => {
                     done.changes.insert(step.change);
                 }
@@ -340,8 +348,16 @@ impl Attempt<'_> {
                     let expected = group.operations.iter().find(is_here);
                     let expected = expected.and_then(|(_, expected)| expected.clone());
                     done.changes.remove(&step.change);
-                    done.conflicts.push((step.change, Conflict { expected, ..*conflict }));
-                    self.revert_auxiliary(steps, groups, step)?;
+                    done.failed.insert(step.change);
+                    done.conflicts.push(Conflict { expected, ..*conflict });
+                    // Such as the permission to remove what is in a folder.
+                    for (operation, _) in
+                        preparations.remove(&step.change).iter().flat_map(|group| &group.operations)
+                    {
+                        operation
+                            .revert(self.place())
+                            .map_err(|error| self.fatal(operation.path(), error))?;
+                    }
                 }
                 Err(Failure::Fatal { path, error }) => return Err(self.fatal(&path, error)),
             }
@@ -363,19 +379,6 @@ impl Attempt<'_> {
                 }
                 return Err(failure);
             }
-        }
-        Ok(())
-    }
-
-    /// Takes back what prepared a step that was not taken, such as the permission to remove what is in a folder.
-    fn revert_auxiliary(&self, steps: &[Step<'_>], groups: &[Group], of: &Step<'_>) -> Result<()> {
-        let auxiliary = steps
-            .iter()
-            .zip(groups)
-            .take_while(|(step, _)| !std::ptr::eq(*step, of))
-            .filter(|(step, _)| step.is_auxiliary && step.change == of.change);
-        for (operation, _) in auxiliary.flat_map(|(_, group)| &group.operations) {
-            operation.revert(self.place()).map_err(|error| self.fatal(operation.path(), error))?;
         }
         Ok(())
     }
@@ -425,20 +428,13 @@ impl Attempt<'_> {
 }
 
 impl Done {
-    fn has_conflict(&self, change: usize) -> bool {
-        self.conflicts.iter().any(|(index, _)| *index == change)
-    }
-
     fn report(self, set: &ChangeSet, direction: Direction) -> ApplyReport {
         let path = |index: &usize| {
             let change = set.changes.get(*index)?;
             let from = change.from.as_ref().filter(|_| direction == Direction::Undo);
             Some(from.unwrap_or(&change.path).clone())
         };
-        ApplyReport {
-            applied: self.changes.iter().filter_map(path).collect(),
-            conflicts: self.conflicts.into_iter().map(|(_, conflict)| conflict).collect(),
-        }
+        ApplyReport { applied: self.changes.iter().filter_map(path).collect(), conflicts: self.conflicts }
     }
 }
 

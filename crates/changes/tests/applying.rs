@@ -284,3 +284,19 @@ fn a_stored_change_has_a_diff_before_and_after_it_is_applied() {
     write(&bench.project, "a", "the user's");
     assert_eq!(diffs()[0], None);
 }
+
+#[test]
+fn a_closed_folder_that_is_not_removed_is_closed_again() {
+    let bench = Bench::new(&[("closed/a", "1")]);
+    set_mode(&bench.project, "closed", 0o555);
+    whiteout(&bench.upper, "closed");
+    let id = bench.read_and_keep();
+    set_mode(&bench.project, "closed", 0o755);
+    write(&bench.project, "closed/new", "the user's");
+    set_mode(&bench.project, "closed", 0o555);
+    let report = bench.apply(&id, None, true);
+    assert_eq!(report.applied, ["closed/a"]);
+    assert_eq!(conflicts(&report), ["closed: the folder holds something else"]);
+    assert_eq!(bench.project.join("closed").metadata().unwrap().mode() & 0o777, 0o555);
+    set_mode(&bench.project, "closed", 0o755);
+}
