@@ -150,15 +150,23 @@ fn copy(file: &mut File, dir: &OwnedFd, name: &str, mode: u32) -> io::Result<()>
     written
 }
 
+/// Reads and writes: the kernel copies only within a file system, and there files are moved.
 fn copy_bytes(file: &mut File, copy: &mut File, size: u64) -> io::Result<()> {
-    const SMALL: u64 = 64 << 10;
-    // For a small file, asking the kernel to copy it takes longer than to read and write it.
-    if size > SMALL {
-        return io::copy(file, copy).map(drop);
+    const BUFFER_BYTES: u64 = 256 << 10;
+    let mut buffer = vec![0; usize::try_from(size.clamp(1, BUFFER_BYTES)).unwrap_or_default()];
+    let mut left = size;
+    loop {
+        let count = match file.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        let changed = || io::Error::other("it was changed while it was copied");
+        left = left.checked_sub(count as u64).ok_or_else(changed)?;
+        match buffer.get(..count) {
+            Some(read) if count > 0 => copy.write_all(read)?,
+            _ => return if left == 0 { Ok(()) } else { Err(changed()) },
+        }
     }
-    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
-    file.read_to_end(&mut content)?;
-    copy.write_all(&content)
 }
 
 /// Gives a file its permissions, without those that let a program run with the rights of its owner.
