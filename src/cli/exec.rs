@@ -51,10 +51,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     })?;
     let code = raw::exit_code(&outcome);
     raw::print_notes(&outcome);
-    let changed = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
-    let (changed_code, changes) = changed.unzip();
+    let finished = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
+    let (apply_code, changes) = finished.unzip();
     args.preview.print_grants(&outcome, changes.as_ref(), None, session);
-    Ok(code.max(changed_code.unwrap_or(0)))
+    Ok(code.max(apply_code.unwrap_or(0)))
 }
 
 /// The outcome of the command, as that of a skill.

@@ -104,17 +104,16 @@ pub fn sentence_with_options(sentence: &str) -> String {
         let quotes = text.matches('"').count() + before.matches('"').count();
         let permission = name.parse::<Permission>().ok().filter(|_| begins_word && quotes.is_multiple_of(2));
         rest = &named[name.len()..];
-        match permission.and_then(|permission| option(&Hint::Grant(permission.to_string()))) {
-            Some(option) => text.extend([before, "run with ", option.as_str()]),
-            None => {
-                text.extend([before, GRANT, name]);
-                continue;
-            }
-        }
+        let option = |permission: Permission| option(&Hint::Grant(permission.to_string()));
+        let Some(first) = permission.and_then(option) else {
+            text.extend([before, GRANT, name]);
+            continue;
+        };
+        text.extend([before, "run with ", first.as_str()]);
         // Further hosts of the same list.
         while let Some((permission, after)) = next_host(rest) {
-            let Some(option) = option(&Hint::Grant(permission.to_string())) else { break };
-            text.extend([" ", option.as_str()]);
+            let Some(further) = option(permission) else { break };
+            text.extend([" ", further.as_str()]);
             rest = after;
         }
     }

@@ -48,7 +48,7 @@ mod prepare;
 mod preview;
 mod progress;
 mod prompt;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod proposed_grants;
 mod raw;
 mod requirement;

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use metier::changes::{
-    ApplyOptions, ApplyReport, ChangeSet, ChangeStore, ReadLimits, RunFacts, StoredChangeSet, summary,
+    ApplyOptions, ApplyReport, ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts, StoredChangeSet,
+    summary,
 };
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
@@ -30,6 +31,7 @@ use super::terminal::escape_line;
 
 /// The options of runs in a copy of the project.
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct PreviewArgs {
     /// Run in a copy of the project, and show what it would change
     #[arg(long, conflicts_with = "undoable")]
@@ -235,7 +237,8 @@ impl Preview {
         let upper = fs::File::open(self.folder.upper()).map_err(failed)?;
         let facts = RunFacts { project: self.root.clone(), skill: self.skill.clone(), started: self.started };
         let limits = ReadLimits::default();
-        let set = ChangeSet::read(self.project.as_fd(), upper.as_fd(), &facts, &limits, &|| Ok(()))?;
+        let set =
+            ChangeSet::read(self.project.as_fd(), upper.as_fd(), &facts, &limits, &ReadRules::default())?;
         Ok((set, upper.into()))
     }
 }

@@ -9,6 +9,7 @@ use super::session::Session;
 
 /// The options of runs in a copy of the project.
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct PreviewArgs {
     /// Run in a copy of the project, and show what it would change
     #[arg(long, conflicts_with = "undoable")]
@@ -19,6 +20,9 @@ pub struct PreviewArgs {
     /// Apply what it changed when it has ended, in a way that `metier undo` can take back
     #[arg(long)]
     undoable: bool,
+    /// Watch what it opens, creates and executes, and list all that it was refused with the grants that would allow it
+    #[arg(long)]
+    watch: bool,
 }
 
 /// Never created.
@@ -27,10 +31,10 @@ pub struct Preview(Infallible);
 impl PreviewArgs {
     /// Fails where the options say that the run takes a copy.
     pub fn begin(&self, _session: &Session, _skill: &str) -> Result<Option<Preview>> {
-        if !self.preview && !self.undoable && !self.keep_changes {
+        if !self.preview && !self.undoable && !self.keep_changes && !self.watch {
             return Ok(None);
         }
-        let sentence = "failed to run in a copy of the project: this system cannot put one in its place";
+        let sentence = "failed to run in a copy of the project, or watched: this system can do neither";
         Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
     }
 
@@ -40,9 +44,25 @@ impl PreviewArgs {
     }
 }
 
+impl PreviewArgs {
+    /// Nothing was observed.
+    #[allow(clippy::unused_self, reason = "as where runs are watched")]
+    pub fn print_grants(
+        &self,
+        _outcome: &Outcome,
+        _changes: Option<&ChangeSet>,
+        _skill: Option<&str>,
+        _session: &Session,
+    ) {
+    }
+}
+
 impl Preview {
     /// There is none.
-    pub fn finish(self, _outcome: Outcome, _session: &Session) -> Result<u8> {
+    pub fn finish(self, _outcome: &Outcome, _session: &Session) -> Result<(u8, ChangeSet)> {
         match self.0 {}
     }
 }
+
+/// Never created.
+pub struct ChangeSet(Infallible);

@@ -177,10 +177,10 @@ fn finish(
     preview: Option<Preview>,
     (outcome, code): (Outcome, u8),
 ) -> Result<u8> {
-    let changed = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
-    let (changed_code, changes) = changed.unzip();
+    let finished = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
+    let (apply_code, changes) = finished.unzip();
     args.preview.print_grants(&outcome, changes.as_ref(), Some(&args.name), session);
-    Ok(code.max(changed_code.unwrap_or(0)))
+    Ok(code.max(apply_code.unwrap_or(0)))
 }
 
 /// Runs the script as if nobody stood between: nobody is asked, and what metier refuses is reported when it ended.

@@ -50,3 +50,5 @@ mod testing;
 mod tools;
 mod trust;
 mod untrusted;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod watched;

@@ -139,7 +139,7 @@ fn the_steps_of_a_plan_see_the_same_copy_in_all_languages() {
         {"id": "c", "tool": "read_file", "args": {"path": "d/x.txt"}},
     ]);
     let mut project = project()
-        .file(".metier/skills/one/scripts/main.lua", "ctx.write('d/x.txt', ctx.read('docs/a.txt'))")
+        .file(".metier/skills/one/scripts/main.lua", "ctx.write('d/x.txt', ctx.read_file('docs/a.txt'))")
         .file(".metier/skills/two/scripts/main.sh", "cat d/x.txt; echo two >> d/x.txt")
         .file(".metier/skills/plan/scripts/sequence.json", steps.to_string());
     for name in ["one", "two", "plan"] {

@@ -136,6 +136,7 @@ pub struct PinnedPath {
     pub file_id: Option<FileId>,
 }
 
+#[cfg(all(feature = "launcher", target_os = "linux"))]
 impl LaunchRequest {
     /// Makes the variables of private folders name them by the paths at which they are mounted.
     pub(crate) fn name_private_folders(&mut self) {
@@ -150,6 +151,7 @@ impl LaunchRequest {
     }
 }
 
+#[cfg(all(feature = "launcher", target_os = "linux"))]
 impl FileRules {
     /// What the script may change, without private folders that it sees at other paths.
     pub(crate) fn write_with_mounts(&self) -> impl Iterator<Item = &PinnedPath> {

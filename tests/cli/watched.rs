@@ -1,0 +1,117 @@
+//! `metier try` and `--watch`: a run is observed, and names all grants that it would need at once, also if it ends well.
+
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+use super::not_run::{find_program, not_run};
+
+/// Swallows each refusal.
+const SCRIPT: &str = "
+import os, pathlib, subprocess, urllib.request
+def attempt(work):
+    try: work()
+    except Exception: pass
+os.environ.get('REPORT_API_KEY')
+attempt(lambda: urllib.request.urlopen('https://api.example.org/v1', timeout=5))
+attempt(lambda: (pathlib.Path.home() / '.config/tool.json').read_text())
+attempt(lambda: open('/etc/shadow').read())
+attempt(lambda: os.makedirs('reports/2026'))
+attempt(lambda: open('reports/2026/a.md', 'w').write('x'))
+attempt(lambda: open('docs/a.txt', 'a').write('more'))
+print('done')
+";
+
+fn project() -> Project {
+    let project = Project::new()
+        .skill(".metier/skills/report")
+        .file(".metier/skills/report/scripts/main.py", SCRIPT)
+        .file("docs/a.txt", "one\n");
+    super::cli::write(&project.home().join(".config/tool.json"), "{}");
+    project
+}
+
+/// Runs a command with a variable that the script reads; `None` where this machine has no copy of the project.
+fn metier(project: &Project, args: &[&str]) -> Option<Answer> {
+    if find_program("python3").is_none() {
+        not_run("a watched run", "python3 is not installed");
+        return None;
+    }
+    let answer: Answer = project.command(args).env("REPORT_API_KEY", "k-1").output().unwrap().into();
+    if answer.stderr.contains("failed to run in a copy of the project") {
+        not_run("a watched run in a copy", answer.stderr.lines().next().unwrap_or_default());
+        return None;
+    }
+    Some(answer)
+}
+
+/// Each refused access as `kind target permission`.
+fn refused(outcome: &Value) -> Vec<String> {
+    let line = |refused: &Value| {
+        let target = ["path", "host", "name", "variable"].into_iter().find(|key| refused[*key].is_string());
+        let key = target.unwrap();
+        format!("{key} {} {}", refused[key].as_str().unwrap(), refused["permission"].as_str().unwrap_or("-"))
+    };
+    outcome["refused"].as_array().into_iter().flatten().map(line).collect()
+}
+
+#[test]
+fn a_trial_names_all_grants_at_once_and_these_are_enough() {
+    let project = project();
+    let Some(answer) = metier(&project, &["try", "report", "--json"]) else { return };
+    let outcome = answer.json();
+    assert_eq!(outcome["value"], "done\n", "{answer:?}");
+    let all = refused(&outcome);
+    for expected in [
+        "path ~/.config/tool.json home:.config/tool.json",
+        "host api.example.org net:api.example.org",
+        "variable REPORT_API_KEY env:REPORT_API_KEY",
+        "path /etc/shadow -",
+    ] {
+        assert!(all.contains(&expected.to_owned()), "{expected}: {all:?}");
+    }
+    let grants = [
+        "env:REPORT_API_KEY",
+        "home:.config/tool.json",
+        "net:api.example.org",
+        "write:docs/a.txt",
+        "write:reports",
+    ];
+    assert_eq!(outcome["proposed_grants"], json!(grants));
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "one\n");
+    assert!(!project.path("reports").exists());
+    // With these grants nothing but what no grant opens is refused. The host does not exist, which is another error.
+    let allowed: Vec<&str> = grants.iter().flat_map(|grant| ["--allow", grant]).collect();
+    let run = [&["run", "report", "--watch", "--json"], allowed.as_slice()].concat();
+    let outcome = metier(&project, &run).unwrap().json();
+    let left: Vec<String> = refused(&outcome).into_iter().filter(|line| !line.starts_with("host ")).collect();
+    assert_eq!(left, ["path /etc/shadow -"]);
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "one\nmore");
+    assert!(project.path("reports/2026/a.md").exists());
+}
+
+#[test]
+fn a_trial_prints_one_line_of_grants_and_applies_only_on_request() {
+    let project = project();
+    let Some(answer) = metier(&project, &["try", "report"]) else { return };
+    assert_eq!(answer.stdout, "done\n");
+    let line = "metier allow report env:REPORT_API_KEY home:.config/tool.json net:api.example.org write:docs/a.txt write:reports";
+    assert!(answer.stderr.contains(line), "{}", answer.stderr);
+    assert!(answer.stderr.contains("once its files are trusted: metier trust"), "{}", answer.stderr);
+    assert!(!project.path("reports").exists());
+    let answer = metier(&project, &["try", "report", "--apply"]).unwrap();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(project.path("reports/2026/a.md").exists());
+    assert_eq!(project.metier(&["undo"]).code, 0);
+    assert!(!project.path("reports").exists());
+}
+
+#[test]
+fn a_run_that_ends_well_reports_the_hosts_that_it_tried_without_being_watched() {
+    let project = project();
+    let Some(answer) = metier(&project, &["run", "report", "--json"]) else { return };
+    let outcome = answer.json();
+    assert_eq!(outcome["ok"], true);
+    assert_eq!(refused(&outcome), ["host api.example.org net:api.example.org"], "{answer:?}");
+    let quiet = Project::new().shell("x", "echo hello").metier(&["run", "x", "--json"]).json();
+    assert_eq!(quiet["refused"], Value::Null);
+}
