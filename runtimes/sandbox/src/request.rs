@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -164,7 +163,7 @@ impl FileRules {
 
     /// Whether the script may create sockets in a private folder.
     pub(crate) fn may_have_sockets(&self, folder: &PrivateFolder) -> bool {
-        let content = Path::new(&folder.content.path);
+        let content = std::path::Path::new(&folder.content.path);
         self.socket_dirs.iter().any(|dir| content.starts_with(&dir.path))
     }
 }
