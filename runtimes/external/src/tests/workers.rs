@@ -97,7 +97,7 @@ fn a_kept_process_is_started_once_and_a_run_costs_a_line_each_way() {
     let executor = stage.load().unwrap();
     stage.run_again(&*executor, json!({}));
     // Its folder tells one process from another; in namespaces of their own all have the same number.
-    let pid = json!({"eval": "os.environ['HOME']"});
+    let pid = json!({"eval": "os.environ['TMPDIR']"});
     let first = value(stage.run_again(&*executor, pid.clone()));
     for _ in 0..20 {
         assert_eq!(value(stage.run_again(&*executor, pid.clone())), first);
@@ -119,7 +119,10 @@ fn what_a_script_keeps_in_memory_or_in_its_folder_goes_from_run_to_run() {
         json!("left")
     );
     // Where a skill does not ask for it, nothing does.
-    let plain = Fixture::new("scripts/run.py", "import os; print(os.listdir(os.environ['HOME']))");
+    let plain = Fixture::new(
+        "scripts/run.py",
+        "import os; print([name for name in os.listdir(os.environ['HOME']) if name == 'a'])",
+    );
     assert_eq!(plain.run().value.unwrap(), json!([]));
 }
 
@@ -334,7 +337,7 @@ fn what_is_no_answer_fails_the_run_and_ends_the_process() {
         ("say('')", "no JSON"),
     ] {
         let stage =
-            raw_worker(&format!("if input == 'wrong': {says}\nelse: answer(request, os.environ['HOME'])"));
+            raw_worker(&format!("if input == 'wrong': {says}\nelse: answer(request, os.environ['TMPDIR'])"));
         let executor = stage.load().unwrap();
         let first = value(stage.run_again(&*executor, json!("right")));
         let ran = stage.run_again(&*executor, json!("wrong"));
@@ -350,7 +353,7 @@ fn the_memory_of_an_answer_is_counted_before_it_is_parsed() {
     for end in ["0]}", "0"] {
         let stage = raw_worker(&format!(
             "if input == 'wrong': say('{{\"id\": %d, \"ok\": [' % request['id'] + '[{{}}],' * (1 << 20) + '{end}')\n\
-             else: answer(request, os.environ['HOME'])"
+             else: answer(request, os.environ['TMPDIR'])"
         ));
         let executor = stage.load().unwrap();
         let first = value(stage.run_again(&*executor, json!("right")));
@@ -373,7 +376,7 @@ fn one_word_too_many_ends_the_process_after_its_run() {
         "os.write(3, b'{\"id\": 1, \"call\": \"log\", \"args\": [\"info\", \"late\"]}\\n')",
     ] {
         let stage = raw_worker(&format!(
-            "answer(request, os.environ['HOME'])\nif input == 'more': time.sleep(0.05); {says}"
+            "answer(request, os.environ['TMPDIR'])\nif input == 'more': time.sleep(0.05); {says}"
         ));
         let executor = stage.load().unwrap();
         let first = value(stage.run_again(&*executor, json!("more")));
@@ -389,7 +392,7 @@ fn one_word_too_many_ends_the_process_after_its_run() {
     }
     // In the same breath.
     let stage = raw_worker(
-        "os.write(1, json.dumps({'id': request['id'], 'ok': os.environ['HOME']}).encode() + b'\\nx')",
+        "os.write(1, json.dumps({'id': request['id'], 'ok': os.environ['TMPDIR']}).encode() + b'\\nx')",
     );
     let executor = stage.load().unwrap();
     assert_ne!(value(stage.run_again(&*executor, json!(1))), value(stage.run_again(&*executor, json!(2))));
@@ -423,7 +426,7 @@ ours.sendall(b'{\"id\": 1, \"call\": \"api\"}\\n')
 ours.recv(1)
 time.sleep(0.2)
 ours.recv(1 << 20)
-answer(request, os.environ['HOME'])
+answer(request, os.environ['TMPDIR'])
 if input == 'more':
     time.sleep(0.2)
     theirs.setsockopt(socket.SOL_SOCKET, 42, 1 << 20)
@@ -468,14 +471,14 @@ fn a_large_input_and_a_large_answer_pass() {
 fn runs_side_by_side_have_a_process_each() {
     let stage = python(PYTHON);
     let executor = stage.load().unwrap();
-    let slow = json!({"eval": "time.sleep(0.3) or os.environ['HOME']"});
+    let slow = json!({"eval": "time.sleep(0.3) or os.environ['TMPDIR']"});
     let places: Vec<Value> = std::thread::scope(|scope| {
         let runs: Vec<_> =
             (0..3).map(|_| scope.spawn(|| value(stage.run_again(&*executor, slow.clone())))).collect();
         runs.into_iter().map(|run| run.join().unwrap()).collect()
     });
     assert!(places[0] != places[1] && places[1] != places[2] && places[0] != places[2], "{places:?}");
-    let next = value(stage.run_again(&*executor, json!({"eval": "os.environ['HOME']"})));
+    let next = value(stage.run_again(&*executor, json!({"eval": "os.environ['TMPDIR']"})));
     assert!(places.contains(&next));
 }
 
@@ -493,7 +496,7 @@ fn when_the_script_is_forgotten_nothing_of_it_lives_and_nothing_of_it_is_left() 
     let executor = stage.load().unwrap();
     let leaves = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)";
     value(stage.run_again(&*executor, json!({"exec": leaves})));
-    let home = value(stage.run_again(&*executor, json!({"eval": "os.environ['HOME']"})));
+    let home = value(stage.run_again(&*executor, json!({"eval": "os.environ['TMPDIR']"})));
     assert!(process_count(&mark) > 0 && std::path::Path::new(home.as_str().unwrap()).is_dir());
     drop(executor);
     assert_eq!(process_count(&mark), 0);
