@@ -220,7 +220,7 @@ fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
     let Some(stage) = WorkerFixture::new() else { return };
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n");
     // In a namespace of its own every process has the same number; its folder is another one each time.
-    stage.write("skills/x/scripts/main.py", "import os; print(os.environ['HOME'])");
+    stage.write("skills/x/scripts/main.py", "import os; print(os.environ['TMPDIR'])");
     let engine = stage.engine();
     assert_ne!(value(engine.run(python_invocation(""))), value(engine.run(python_invocation(""))));
     assert_eq!(stage.living(), 0);
