@@ -38,8 +38,7 @@ pub struct Leftover {
     pub path: String,
     /// Its size.
     pub bytes: u64,
-    /// The path in the project to which [`Invocation::keep`](https://docs.rs/metier/latest/metier/engine/struct.Invocation.html#method.keep)
-    /// copied it.
+    /// The path in the project to which it was copied, because the caller wants that (`Invocation::keep`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_to: Option<String>,
 }
