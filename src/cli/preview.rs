@@ -16,6 +16,7 @@ use metier::changes::{
 };
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::ProjectCopy;
 use metier_core::host::{DirCleaner, metier_dirs};
 use metier_sandbox::{OverlayRequest, enter_overlay};
 use rustix::fs::{FlockOperation, flock};
@@ -83,6 +84,8 @@ impl PreviewArgs {
     /// The invocation with what a preview permits, since to write to a copy changes nothing, and watched if the options say so.
     pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
         let invocation = if self.watch { invocation.watch() } else { invocation };
+        let is_in_copy = self.preview || self.undoable;
+        let invocation = if is_in_copy { invocation.extension(ProjectCopy) } else { invocation };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
     }
 

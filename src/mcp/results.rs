@@ -10,7 +10,7 @@ use super::skill_content::shown_text;
 use crate::engine::Outcome;
 use metier_core::error::{ErrorKind, ErrorOutput, SkillError};
 use metier_core::excerpt::{head_and_tail, tail};
-use metier_core::host::{LogLevel, LogLine};
+use metier_core::host::{LogLevel, LogLine, RefusedAccess, RefusedTarget};
 use metier_core::unicode::{is_invisible, strip_escape_sequences};
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
@@ -25,6 +25,11 @@ const MAX_REASON: usize = 1_000;
 const CACHED_KEY: &str = "metier/cached";
 /// Where a client finds in how many places the result was changed for a model.
 const SANITIZED_KEY: &str = "metier/sanitized";
+/// Where a client finds what the sandbox refused.
+const REFUSED_KEY: &str = "metier/refused";
+
+/// The most refused accesses that a sentence names.
+const MAX_NAMED: usize = 8;
 
 /// For whom a result is made.
 pub(super) struct Audience<'a> {
@@ -57,9 +62,13 @@ pub(super) fn call_result(
 ) -> CallToolResult {
     let started_over = outcome.started_over.take();
     let (cached, sanitized) = (outcome.cached, outcome.sanitized);
+    let refused = std::mem::take(&mut outcome.refused);
+    let refused_sentence =
+        outcome.result.is_ok().then(|| refused_sentence(&outcome.skill, &refused)).flatten();
     let mut result = run_result(outcome, output_schema, audience);
     let facts = cached.map(|cached| (CACHED_KEY, json!(cached)));
     let facts = facts.into_iter().chain((sanitized > 0).then(|| (SANITIZED_KEY, json!(sanitized))));
+    let facts = facts.chain((!refused.is_empty()).then(|| (REFUSED_KEY, json!(refused))));
     for (key, value) in facts {
         result.meta.get_or_insert_with(MetaObject::new).insert(key.to_owned(), value);
     }
@@ -67,7 +76,31 @@ pub(super) fn call_result(
         let reason = metier_core::excerpt::shorten(&shown_text(&reason), MAX_REASON);
         ContentBlock::text(format!("The plan started over, from its first step: {reason}."))
     }));
+    result.content.extend(refused_sentence.map(ContentBlock::text));
     result
+}
+
+/// What a run went on without, and the command by which a person permits it; `None` if no grant is missing. The run may have answered
+/// wrongly because of it.
+fn refused_sentence(skill: &str, refused: &[RefusedAccess]) -> Option<String> {
+    let missing = || refused.iter().filter_map(|refused| Some((refused, refused.permission.as_deref()?)));
+    let named = missing().take(MAX_NAMED).map(|(refused, _)| {
+        let (what, name) = match &refused.target {
+            RefusedTarget::Path(path) => ("the path", path),
+            RefusedTarget::Host(host) => ("the host", host),
+            RefusedTarget::Variable(name) => ("the variable", name),
+            RefusedTarget::Name(name) => ("the program", name),
+            _ => return "something else".to_owned(),
+        };
+        format!("{what} {}", shown_text(name))
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let mut permissions: Vec<&str> = missing().take(MAX_NAMED).map(|(_, permission)| permission).collect();
+    permissions.dedup();
+    let command = shown_text(&format!("metier allow {skill} {}", permissions.join(" ")));
+    (!permissions.is_empty()).then(|| {
+        format!("The sandbox refused this run {named}, so its answer may lack what it wanted there. A person can permit it: {command}")
+    })
 }
 
 fn run_result(outcome: Outcome, output_schema: Option<&Value>, audience: &Audience<'_>) -> CallToolResult {

@@ -185,3 +185,20 @@ fn what_a_killed_preview_left_is_removed_by_the_next() {
     assert_eq!(answer.code, 0, "{answer:?}");
     assert!(!folder.exists());
 }
+
+#[test]
+fn a_script_without_a_sandbox_does_not_run_in_a_copy() {
+    let project = project();
+    for option in [["--sandbox", "off"], ["--allow", "exec:unsandboxed"]] {
+        let run =
+            [&["exec", "--preview"][..], &option[..], &["--", "sh", "-c", "echo 1 > docs/a.txt"]].concat();
+        let Some(answer) = preview(&project, &run) else { return };
+        assert_ne!(answer.code, 0, "{answer:?}");
+        assert!(
+            answer.stderr.contains("on a copy of the project, which it could leave"),
+            "{}",
+            answer.stderr
+        );
+        assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "one\n");
+    }
+}

@@ -110,3 +110,29 @@ fn a_skill_that_declares_larger_results_has_them_whole_and_the_client_is_informe
     assert!((500_000..501_000).contains(&shown(&mut client, "greedy")));
     assert!((40_000..41_000).contains(&shown(&mut client, "modest")));
 }
+
+/// The script swallows that it has no network, and answers wrongly.
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_run_that_went_on_without_a_host_says_so() {
+    let script = "import socket\ntry: socket.create_connection(('api.example.org', 443), 5)\nexcept OSError: pass\nprint('[]')";
+    let project = Project::new()
+        .skill(".metier/skills/items")
+        .file(".metier/skills/items/scripts/main.py", script)
+        .trusted();
+    if crate::not_run::find_program("python3").is_none() {
+        crate::not_run::not_run("a run without a host", "python3 is not installed");
+        return;
+    }
+    let result = project.client(&[]).call("items", json!({}));
+    assert_eq!(result["isError"], false, "{result}");
+    if result["_meta"]["metier/refused"].is_null() {
+        crate::not_run::not_run("a run without a host", "this machine gives no network of its own");
+        return;
+    }
+    assert_eq!(result["_meta"]["metier/refused"][0]["permission"], "net:api.example.org", "{result}");
+    let last = result["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    let expected = "refused this run the host api.example.org, so its answer may lack what it wanted there. A person can permit it: \
+                    metier allow items net:api.example.org";
+    assert!(last.contains(expected), "{last}");
+}

@@ -19,7 +19,7 @@ use crate::worker::pool::{WorkerKey, WorkerPool};
 use crate::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::worker::session::WorkerSession;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{ProcessOutput, SandboxReport, SkillContext};
 use metier_core::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use metier_state::StateLease;
@@ -83,6 +83,14 @@ impl ExternalExecutor {
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        if ctx.extensions().get::<ProjectCopy>().is_some() {
+            let name = self.script.file.name();
+            let sentence = format!(
+                "failed to run {name} without a sandbox: the run is on a copy of the project, which it could leave"
+            );
+            let help = "run it in the sandbox, or on the project itself";
+            return Err(SkillError::new(ErrorKind::Denied, sentence).with_help(help));
+        }
         leftovers::require_none_wanted(ctx)?;
         let command =
             self.script.unsandboxed_command(Self::arguments(input, ctx), &ctx.process_variables()?, ctx)?;
