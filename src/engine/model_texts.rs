@@ -47,7 +47,10 @@ impl ModelTexts {
     }
 
     /// What was refused, whose names the script chose.
-    pub(super) fn refused(&self, refused: Redacted<Vec<RefusedAccess>>) -> Redacted<Vec<RefusedAccess>> {
+    pub(super) fn refused_accesses(
+        &self,
+        refused: Redacted<Vec<RefusedAccess>>,
+    ) -> Redacted<Vec<RefusedAccess>> {
         self.change(refused, |sanitizer, mut refused| {
             for text in refused.iter_mut().flat_map(RefusedAccess::texts_mut) {
                 *text = sanitizer.text(std::mem::take(text));

@@ -305,7 +305,7 @@ impl ScriptRun<'_> {
             process,
             steps: texts.steps(context.take_redacted_steps()),
             sandbox,
-            refused: texts.refused(context.take_redacted_refused_accesses()),
+            refused: texts.refused_accesses(context.take_redacted_refused_accesses()),
         };
         let grants = match context.caller() {
             None => approved_grants(context.permissions(), redaction),

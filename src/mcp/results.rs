@@ -80,7 +80,7 @@ pub(super) fn call_result(
     result
 }
 
-/// What a run went on without, and the command by which a person permits it; `None` if no grant is missing. The run may have answered
+/// What a run went on without, and the grants by which a person permits it; `None` if no grant is missing. The run may have answered
 /// wrongly because of it.
 fn refused_sentence(skill: &str, refused: &[RefusedAccess]) -> Option<String> {
     let missing = || refused.iter().filter_map(|refused| Some((refused, refused.permission.as_deref()?)));
@@ -97,9 +97,9 @@ fn refused_sentence(skill: &str, refused: &[RefusedAccess]) -> Option<String> {
     let named = named.collect::<Vec<_>>().join(", ");
     let mut permissions: Vec<&str> = missing().take(MAX_NAMED).map(|(_, permission)| permission).collect();
     permissions.dedup();
-    let command = shown_text(&format!("metier allow {skill} {}", permissions.join(" ")));
+    let (skill, grants) = (shown_text(skill), shown_text(&permissions.join(" and ")));
     (!permissions.is_empty()).then(|| {
-        format!("The sandbox refused this run {named}, so its answer may lack what it wanted there. A person can permit it: {command}")
+        format!("The sandbox refused this run {named}, so its answer may lack what it wanted there. If {skill} should have it, a person grants it {grants}")
     })
 }
 

@@ -132,7 +132,7 @@ fn a_run_that_went_on_without_a_host_says_so() {
     }
     assert_eq!(result["_meta"]["metier/refused"][0]["permission"], "net:api.example.org", "{result}");
     let last = result["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
-    let expected = "refused this run the host api.example.org, so its answer may lack what it wanted there. A person can permit it: \
-                    metier allow items net:api.example.org";
+    let expected = "refused this run the host api.example.org, so its answer may lack what it wanted there. If items should have \
+                    it, a person grants it net:api.example.org";
     assert!(last.contains(expected), "{last}");
 }

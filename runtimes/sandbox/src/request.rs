@@ -135,39 +135,6 @@ pub struct PinnedPath {
     pub file_id: Option<FileId>,
 }
 
-#[cfg(all(feature = "launcher", target_os = "linux"))]
-impl LaunchRequest {
-    /// Makes the variables of private folders name them by the paths at which they are mounted.
-    pub(crate) fn name_private_folders(&mut self) {
-        for folder in &self.sandbox.files.private_folders {
-            let names_it = |(name, _): &&mut (OsString, OsString)| {
-                folder.variable.as_deref().is_some_and(|variable| name == variable)
-            };
-            if let Some((_, value)) = self.environment.iter_mut().find(names_it) {
-                value.clone_from(&folder.path);
-            }
-        }
-    }
-}
-
-#[cfg(all(feature = "launcher", target_os = "linux"))]
-impl FileRules {
-    /// What the script may change, without private folders that it sees at other paths.
-    pub(crate) fn write_with_mounts(&self) -> impl Iterator<Item = &PinnedPath> {
-        let is_elsewhere = |pinned: &&PinnedPath| {
-            let mut renamed = self.private_folders.iter().filter(|folder| folder.variable.is_some());
-            renamed.any(|folder| folder.content.path == pinned.path)
-        };
-        self.write.iter().filter(move |pinned| !is_elsewhere(pinned))
-    }
-
-    /// Whether the script may create sockets in a private folder.
-    pub(crate) fn may_have_sockets(&self, folder: &PrivateFolder) -> bool {
-        let content = std::path::Path::new(&folder.content.path);
-        self.socket_dirs.iter().any(|dir| content.starts_with(&dir.path))
-    }
-}
-
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {
     /// Pins what exists at this path when the sandbox is set up, as long as no symlink leads to it.
     fn from(path: &T) -> Self {

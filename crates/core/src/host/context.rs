@@ -47,7 +47,6 @@ use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
 use super::memory::HostMemory;
 use super::read_record::ReadRecord;
 use super::redaction::Redaction;
-use super::refused_access::RefusedAccess;
 use super::report::{ProcessReport, SandboxReport};
 use super::run_events::RunEvents;
 use super::run_id::RunId;
@@ -127,13 +126,12 @@ struct ContextInner {
     redaction: Redaction,
     /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
-    reports: Mutex<(Option<Box<ProcessReport>>, Option<SandboxReport>)>,
+    reports: Mutex<reports::RunReports>,
     /// Used in the run that nobody called.
     change_decisions: ChangeDecisions,
     config_fields: Option<Arc<[ConfigField]>>,
     journal: Option<Box<JournalPlace>>,
     steps: Mutex<Vec<StepReport>>,
-    refused_accesses: Mutex<Vec<RefusedAccess>>,
     /// What it reads, if that is recorded.
     reads: OnceLock<Arc<ReadRecord>>,
     /// The secrets that it and those that it calls use and do not read, in the run that nobody called.

@@ -161,7 +161,6 @@ impl ContextBuilder {
             config_fields: self.config_fields,
             journal: self.journal,
             steps: Mutex::default(),
-            refused_accesses: Mutex::default(),
             reads: OnceLock::new(),
             broker: OnceLock::new(),
             has_entered_secrets: AtomicBool::new(false),

@@ -10,6 +10,15 @@ use crate::host::refused_access::RefusedAccess;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
 
+/// What was reported of a run. Most runs have nothing of it, and a context has to be small.
+#[derive(Default)]
+#[allow(clippy::box_collection, reason = "a list that is absent takes the place of one pointer")]
+pub(super) struct RunReports {
+    process: Option<Box<ProcessReport>>,
+    sandbox: Option<SandboxReport>,
+    refused: Option<Box<Vec<RefusedAccess>>>,
+}
+
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl SkillContext {
@@ -27,24 +36,26 @@ impl SkillContext {
 
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
-        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(Box::new(report));
+        self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).process = Some(Box::new(report));
     }
 
     /// Records what the sandbox of a watched run refused it, also when the run ends well.
     pub fn report_refused_accesses(&self, refused: Vec<RefusedAccess>) {
-        let mut known = self.inner.refused_accesses.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(refused);
+        if !refused.is_empty() {
+            let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+            reports.refused.get_or_insert_default().extend(refused);
+        }
     }
 
     /// What was refused so far, without secrets; empty afterwards.
     pub fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>> {
-        let mut known = self.inner.refused_accesses.lock().unwrap_or_else(PoisonError::into_inner);
-        self.redaction().refused_accesses(std::mem::take(&mut *known))
+        let refused = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).refused.take();
+        self.redaction().refused_accesses(refused.map(|refused| *refused).unwrap_or_default())
     }
 
     /// Adds to the report of the run's process what that left.
     pub fn report_leftovers(&self, left: Vec<Leftover>) {
-        if let Some(report) = &mut self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).0 {
+        if let Some(report) = &mut self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).process {
             report.left = left;
         }
     }
@@ -68,13 +79,12 @@ impl SkillContext {
     /// none.
     pub fn report_sandbox(&self, report: SandboxReport) {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
+        reports.sandbox = Some(reports.sandbox.map_or(report, |earlier| earlier.weaker(report)));
     }
 
     /// The sandbox report recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        let (process, sandbox) = std::mem::take(&mut *reports);
-        (process.map(|report| *report), sandbox)
+        (reports.process.take().map(|report| *report), reports.sandbox.take())
     }
 }

@@ -2,7 +2,7 @@
 //! the machine's is at its place.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -19,7 +19,38 @@ use crate::linux::layers::landlock::{open_no_symlinks, open_pinned};
 use crate::linux::layers::mount_clone::{attach, attach_read_only, clone_mount};
 use crate::linux::procfs::read_lossy;
 use crate::linux::sys::MountChange;
-use crate::{FileRules, PRIVATE_TMP, PrivateFolder};
+use crate::{FileRules, LaunchRequest, PRIVATE_TMP, PinnedPath, PrivateFolder};
+
+impl LaunchRequest {
+    /// Makes the variables of private folders name them by the paths at which they are mounted.
+    pub(crate) fn name_private_folders(&mut self) {
+        for folder in &self.sandbox.files.private_folders {
+            let names_it = |(name, _): &&mut (OsString, OsString)| {
+                folder.variable.as_deref().is_some_and(|variable| name == variable)
+            };
+            if let Some((_, value)) = self.environment.iter_mut().find(names_it) {
+                value.clone_from(&folder.path);
+            }
+        }
+    }
+}
+
+impl FileRules {
+    /// What the script may change, without private folders that it sees at other paths.
+    pub(crate) fn write_with_mounts(&self) -> impl Iterator<Item = &PinnedPath> {
+        let is_elsewhere = |pinned: &&PinnedPath| {
+            let mut renamed = self.private_folders.iter().filter(|folder| folder.variable.is_some());
+            renamed.any(|folder| folder.content.path == pinned.path)
+        };
+        self.write.iter().filter(move |pinned| !is_elsewhere(pinned))
+    }
+
+    /// Whether the script may create sockets in a private folder.
+    pub(crate) fn may_have_sockets(&self, folder: &PrivateFolder) -> bool {
+        let content = Path::new(&folder.content.path);
+        self.socket_dirs.iter().any(|dir| content.starts_with(&dir.path))
+    }
+}
 
 /// Mounts that are not attached yet, outer folders first.
 pub(super) struct PrivateMounts<'a>(Vec<PrivateMount<'a>>);
