@@ -47,7 +47,7 @@ use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
 use super::memory::HostMemory;
 use super::read_record::ReadRecord;
 use super::redaction::Redaction;
-use super::report::{ProcessReport, SandboxReport};
+use super::report::RunReports;
 use super::run_events::RunEvents;
 use super::run_id::RunId;
 use super::secret_broker::SecretBroker;
@@ -126,7 +126,7 @@ struct ContextInner {
     redaction: Redaction,
     /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
-    reports: Mutex<reports::RunReports>,
+    reports: Mutex<RunReports>,
     /// Used in the run that nobody called.
     change_decisions: ChangeDecisions,
     config_fields: Option<Arc<[ConfigField]>>,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::duration::as_optional_milliseconds;
 use super::leftovers::Leftover;
+use super::refused_access::RefusedAccess;
 use crate::error::ErrorOutput;
 use crate::excerpt::{head_and_tail, tail};
 use crate::unicode::strip_escape_sequences;
@@ -47,6 +48,15 @@ impl ProcessReport {
         let stderr = tail(&strip_escape_sequences(&self.stderr), max).0;
         ErrorOutput::new((self.exit_code, self.signal), stdout, stderr)
     }
+}
+
+/// What was reported of a run. Most runs have nothing of it, and a context has to be small.
+#[derive(Default)]
+#[allow(clippy::box_collection, reason = "a list that is absent takes the place of one pointer")]
+pub(super) struct RunReports {
+    pub(super) process: Option<Box<ProcessReport>>,
+    pub(super) sandbox: Option<SandboxReport>,
+    pub(super) refused: Option<Box<Vec<RefusedAccess>>>,
 }
 
 /// The network of a process that does not have that of the machine: what went through the host program, and what it refused. Without

@@ -10,15 +10,6 @@ use crate::host::refused_access::RefusedAccess;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
 
-/// What was reported of a run. Most runs have nothing of it, and a context has to be small.
-#[derive(Default)]
-#[allow(clippy::box_collection, reason = "a list that is absent takes the place of one pointer")]
-pub(super) struct RunReports {
-    process: Option<Box<ProcessReport>>,
-    sandbox: Option<SandboxReport>,
-    refused: Option<Box<Vec<RefusedAccess>>>,
-}
-
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl SkillContext {
