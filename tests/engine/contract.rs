@@ -190,6 +190,7 @@ fn an_outcome_in_json_has_every_key_every_time() {
         "steps",
         "warnings",
         "grants",
+        "refused",
         "digest",
         "cached",
         "sanitized",
