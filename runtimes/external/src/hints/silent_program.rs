@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::hints::network::{RunNetwork, host_hint, no_network_hint};
+use crate::hints::network::{RunNetwork, host_hint, no_network_hint, refused_hosts_hint};
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
@@ -67,9 +67,9 @@ pub(crate) fn silent_program_hint(
     if !is_silent && !is_progress() {
         return None;
     }
-    if network.report.is_some() {
+    if let Some(report) = network.report {
         // What it tried is known.
-        return None;
+        return refused_hosts_hint(ctx, report);
     }
     let host = only_host(program, &lines);
     let by_name =
