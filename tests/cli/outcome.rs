@@ -16,6 +16,7 @@ pub(super) fn assert_shape(outcome: &Value) {
         "log",
         "ok",
         "process",
+        "refused",
         "sandbox",
         "sanitized",
         "skill",

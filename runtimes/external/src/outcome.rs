@@ -11,8 +11,7 @@ use crate::error_line::{error_line, error_place};
 use crate::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
 use crate::hints::hidden_file::hidden_file_hint;
 use crate::hints::network::{
-    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, refused_hosts_hint,
-    tried_hosts,
+    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, tried_hosts,
 };
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::run_output::RunOutput;
@@ -300,7 +299,8 @@ fn warn_of_refused_changes(ctx: &SkillContext, name: &str, ended: &ProcessExit) 
 
 /// Warns of a network that a script missed, and that it went on without as if nothing was.
 fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    let Some(network) = run_network(ended) else { return };
+    // What was observed has a warning of its own.
+    let Some(network) = run_network(ended).filter(|network| network.is_unobserved()) else { return };
     let outputs = [&ended.stderr, &ended.stdout].into_iter();
     // Most scripts write nothing of the kind, and nothing more is done for them.
     let mut outputs = outputs.filter(|output| mentions_no_network(&output.bytes)).peekable();
@@ -517,7 +517,6 @@ fn sandbox_hint(
     denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
         .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
         .or_else(by_program)
-        .or_else(|| network.report.and_then(|report| refused_hosts_hint(ctx, report)))
 }
 
 /// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.

@@ -87,7 +87,7 @@ impl RunNetwork<'_> {
     }
 
     /// Whether nothing is known of what it tried.
-    fn is_unobserved(self) -> bool {
+    pub(crate) fn is_unobserved(self) -> bool {
         self.report.is_none_or(|report| report.hosts.is_empty() && report.refused.is_empty())
     }
 }
@@ -205,6 +205,9 @@ pub(crate) fn lost_network_hint(
             || line.contains("\"fetch failed\"")
     };
     let line = last_lines(searched_end(text)).find(is_certain)?;
+    if let Some(report) = network.report.filter(|report| !report.refused.is_empty()) {
+        return refused_hosts_hint(ctx, report);
+    }
     let without_name = no_network_hint(ctx).filter(|_| network.is_unobserved() && script.uses_network())?;
     named_host_hint(ctx, line).filter(|_| network.can_name_hosts).or(Some(without_name))
 }
