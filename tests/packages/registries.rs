@@ -74,7 +74,9 @@ fn elsewhere() -> (RunningRegistry, Vec<String>) {
 #[track_caller]
 fn assert_named(answer: &Answer, host: &str) {
     // The port of a name that does not exist in the network of the sandbox is not known.
-    let host = host.strip_prefix("files.test").map_or(host, |_| "files.test");
+    let host = host.strip_prefix("files.test").map_or(host.to_owned(), |_| "files.test".to_owned());
+    // What was connected to is an address.
+    let host = host.replace("localhost", "127.0.0.1");
     let help =
         format!("it tried {host}, which is not one of your registries; if one of them keeps its files there");
     let is_named = answer.stderr.contains(&help) && answer.stderr.contains(&format!("--allow net:{host}\n"));

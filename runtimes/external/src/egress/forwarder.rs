@@ -75,7 +75,12 @@ impl Egress {
     /// What happened since the last report, with connections that failed in the network of the script.
     pub(crate) fn take_report(&self, failed: &[FailedConnection]) -> NetworkReport {
         for FailedConnection { address, count } in failed {
-            let host = self.names.host_at(address.ip().to_canonical());
+            let address_of_host = address.ip().to_canonical();
+            let host = self.names.host_at(address_of_host);
+            // What was granted was forwarded, or it was logged why not.
+            if self.rules.granted_host(&host, address_of_host, address.port()).is_some() {
+                continue;
+            }
             self.log.miss(&host, address.port(), *count, &self.rules);
         }
         let mut report = self.log.take_report();
@@ -347,12 +352,7 @@ impl Forwarder {
 
     /// The granted host that this address and port stand for.
     fn granted_host(&self, address: IpAddr, port: u16) -> Option<String> {
-        let asked = self.names.host_at(address);
-        if self.rules.allows(&asked, port) {
-            return Some(asked);
-        }
-        let is_own_name = address.is_loopback() && self.rules.allows("localhost", port);
-        is_own_name.then(|| "localhost".to_owned())
+        self.rules.granted_host(&self.names.host_at(address), address, port)
     }
 
     fn advance(&mut self, id: u64, buffer: &mut [u8]) {

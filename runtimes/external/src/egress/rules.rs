@@ -97,6 +97,15 @@ impl EgressRules {
         self.permissions.allows(&Access::connection(host, port))
     }
 
+    /// The granted host that this name, its address and this port stand for.
+    pub(super) fn granted_host(&self, host: &str, address: IpAddr, port: u16) -> Option<String> {
+        if self.allows(host, port) {
+            return Some(host.to_owned());
+        }
+        let is_own_name = address.is_loopback() && self.allows("localhost", port);
+        is_own_name.then(|| "localhost".to_owned())
+    }
+
     /// Whether this host may be connected to at any port.
     pub(super) fn names(&self, host: &str) -> bool {
         self.scopes().any(|scope| match scope.port {
