@@ -70,6 +70,8 @@ fn run_for_json(args: &Args, session: &Session) -> Result<Outcome> {
     watchdog.wait_for_cleanup(move || processes.runs_processes());
     let observer = Arc::new(WatchdogObserver::new(watchdog.clone()));
     let outcome = engine.run(invocation.cancel(token.clone()).observer(observer));
+    watchdog.wait_for_cleanup(|| false);
+    drop(engine);
     watchdog.finish();
     if token.is_cancelled() {
         watchdog.start_print_timeout();

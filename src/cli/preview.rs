@@ -16,6 +16,7 @@ use metier::changes::{
 };
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::trust::ProjectIdentity;
 use metier_core::executor::ProjectCopy;
 use metier_core::host::{DirCleaner, metier_dirs};
 use metier_sandbox::{OverlayRequest, enter_overlay};
@@ -98,7 +99,7 @@ impl PreviewArgs {
         session: &Session,
     ) {
         if self.watch && !session.json() {
-            proposed_grants::print(outcome, &proposed_grants(outcome, changes), skill, session);
+            proposed_grants::print(outcome, changes, skill, session);
         }
     }
 }
@@ -143,9 +144,17 @@ impl Preview {
         let opened = fs::File::open(&root).map_err(failed)?;
         let folder = PreviewFolder::create()
             .map_err(|error| SkillError::io("failed to make a folder for what the run changes", error))?;
+        // The kernel mounts such an overlay, and then what it changed cannot be opened.
+        if folder.path.canonicalize().map_err(failed)?.starts_with(&root) {
+            let sentence =
+                format!("failed to run in a copy of the project: the data folder is in {}", root.display());
+            return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+                .with_help("set METIER_DATA_DIR to the path of a folder outside of the project"));
+        }
         let request =
             OverlayRequest { lower: opened.as_fd(), upper: &folder.upper(), work: &folder.path.join(WORK) };
         let started = SystemTime::now();
+        ProjectIdentity::fix_before_copy(&root);
         enter_overlay(request).map_err(|error| {
             let refusal = error.refusal();
             let sentence = format!("failed to run in a copy of the project: {}", refusal.reason);
@@ -171,7 +180,7 @@ impl Preview {
         let (set, upper) = self.read()?;
         let mut changes = Changes { set, diffs: Vec::new(), is_stored: false, applied: None };
         if !session.json() {
-            print_summary(&changes.set, outcome);
+            print_summary(&changes.set, outcome, self.decision);
         }
         if changes.set.changes.is_empty() {
             return Ok(changes);
@@ -222,8 +231,9 @@ impl Preview {
         const CHOICES: &[(char, &str)] = &[('a', "apply them"), ('k', "store them")];
         const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
         loop {
-            let sentence = "The project is as it was before the run.".to_owned();
-            let question = Question::new(sentence, Vec::new(), "Apply these changes?", CHOICES).views(VIEWS);
+            let sentence = "The run made these changes in a copy of the project.".to_owned();
+            let facts = vec![("changes", summary(&stored.set, MAX_LINE_COLUMNS, usize::MAX))];
+            let question = Question::new(sentence, facts, "Apply them to the project?", CHOICES).views(VIEWS);
             match prompt::ask(&question, &|| false) {
                 Reply::Choice('l') => {
                     let _ = changes::show(store, stored, Some(self.project.as_fd()), session)?;
@@ -246,12 +256,18 @@ impl Preview {
     }
 }
 
+/// Columns of a line that a person is shown before the question.
+const MAX_LINE_COLUMNS: usize = 200;
+
 /// Lines of a summary besides those of deletions.
 const MAX_SUMMARY_LINES: usize = 40;
 
-fn print_summary(set: &ChangeSet, outcome: &Outcome) {
-    output::eprint("in a copy of the project, the run made these changes:");
-    output::eprint(summary(set, output_columns(), MAX_SUMMARY_LINES).trim_end());
+fn print_summary(set: &ChangeSet, outcome: &Outcome, decision: Decision) {
+    // Whoever is asked sees them with the question, which nobody can agree to before all were shown.
+    if decision != Decision::Ask || set.changes.is_empty() {
+        output::eprint("in a copy of the project, the run made these changes:");
+        output::eprint(summary(set, output_columns(), MAX_SUMMARY_LINES).trim_end());
+    }
     let network = outcome.process.as_ref().and_then(|process| process.network.as_ref());
     if let Some(network) = network.filter(|network| network.connections > 0) {
         output::eprint(&format!(
@@ -275,8 +291,7 @@ struct PreviewFolder {
 impl PreviewFolder {
     fn create() -> io::Result<Self> {
         let parent =
-            metier_dirs::changes_dir().ok_or_else(|| io::Error::other("the user has no home folder"))?;
-        let parent = parent.with_file_name("previews");
+            metier_dirs::previews_dir().ok_or_else(|| io::Error::other("the user has no home folder"))?;
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700).recursive(true).create(&parent)?;
         if let Some(reason) = metier_dirs::unsafe_reason(&parent) {

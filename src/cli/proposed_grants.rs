@@ -2,11 +2,13 @@
 //! command that remembers it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
 use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
 use metier::policy::Permission;
+use metier_core::host::non_public_kind;
 
 use super::hint::COMMAND;
 use super::output;
@@ -19,24 +21,41 @@ const MAX_PATHS: usize = 6;
 /// Of what was refused, the most that is shown.
 const MAX_REFUSED: usize = 40;
 
-/// The smallest grants that would have been enough, in their order. All rights of the user are never among them.
+/// The smallest grants that would have been enough, in their order. What opens more than it seems to is never among them: all rights of the
+/// user, hidden files of the project, and addresses of this machine and its network.
 pub fn proposed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
-    let refused = outcome.refused.iter().filter_map(|refused| refused.permission.clone());
-    let written = changes.map(write_grants).unwrap_or_default();
-    let is_proposed =
-        |name: &String| name.parse::<Permission>().is_ok_and(|permission| permission.name() != "exec");
-    let all: BTreeSet<String> = written.into_iter().chain(refused).filter(is_proposed).collect();
-    let everything = all.contains("write");
-    all.into_iter().filter(|name| !everything || !name.starts_with("write:") || is_protected(name)).collect()
+    needed_grants(outcome, changes).into_iter().filter(|name| !opens_more(name)).collect()
 }
 
-/// Whether a permission names what `write` alone does not open.
-fn is_protected(name: &str) -> bool {
-    name.parse::<Permission>().is_ok_and(|permission| {
-        permission
-            .scope()
-            .is_some_and(|path| path.split('/').any(|part| part == ".git" || part.starts_with(".env")))
-    })
+/// The others of them, which a person has to think about.
+fn doubtful_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
+    needed_grants(outcome, changes).into_iter().filter(|name| opens_more(name)).collect()
+}
+
+/// Whether a permission opens programs that run by themselves, or services that nobody else reaches.
+fn opens_more(name: &str) -> bool {
+    let Ok(permission) = name.parse::<Permission>() else { return true };
+    let scope = permission.scope().unwrap_or_default();
+    match permission.name() {
+        "exec" => true,
+        "write" => scope.split('/').any(|part| part.starts_with('.')),
+        "net" => {
+            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            let host =
+                scope.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(scope, |(host, _)| host);
+            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| non_public_kind(address).is_some())
+        }
+        _ => false,
+    }
+}
+
+fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
+    let refused = outcome.refused.iter().filter_map(|refused| refused.permission.clone());
+    let written = changes.map(write_grants).unwrap_or_default();
+    let all: BTreeSet<String> = written.into_iter().chain(refused).collect();
+    let everything = all.contains("write");
+    all.into_iter().filter(|name| !everything || !name.starts_with("write:") || opens_more(name)).collect()
 }
 
 /// The grants for what a run changed: of a file that was there the file, of others the folder that they are in.
@@ -86,7 +105,8 @@ fn outermost<'a>(folder: &'a str, made: &BTreeSet<&str>) -> &'a str {
 }
 
 /// Prints what a run was refused, and the grants that would have been enough. `skill` is what they are remembered for; `None` for a command.
-pub fn print(outcome: &Outcome, grants: &[String], skill: Option<&str>, session: &Session) {
+pub fn print(outcome: &Outcome, changes: Option<&ChangeSet>, skill: Option<&str>, session: &Session) {
+    let (grants, doubtful) = (proposed_grants(outcome, changes), doubtful_grants(outcome, changes));
     if !outcome.refused.is_empty() {
         output::eprint("it was refused:");
     }
@@ -96,6 +116,14 @@ pub fn print(outcome: &Outcome, grants: &[String], skill: Option<&str>, session:
     let others = outcome.refused.len().saturating_sub(MAX_REFUSED);
     if others > 0 {
         output::eprint(&format!(" … and {others} more"));
+    }
+    if !doubtful.is_empty() {
+        let names = escape_line(&doubtful.join(", "));
+        output::eprint(&format!("not proposed, since it opens more than it seems to: {names}"));
+    }
+    let has_secret = grants.iter().any(|grant| grant.strip_prefix("env:").is_some_and(is_secret_variable));
+    if has_secret && grants.iter().any(|grant| grant.starts_with("net")) {
+        output::eprint("with the secret and the hosts below, it can send the one to the others");
     }
     if grants.is_empty() {
         let sentence =

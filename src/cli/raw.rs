@@ -35,6 +35,9 @@ pub fn run(session: &Session, prepare: impl FnOnce() -> Result<(Engine, Invocati
         .observer(observer)
         .stream_output(sink(std::io::stdout()), sink(std::io::stderr()));
     let outcome = engine.run(invocation);
+    // With the engine, workers of other skills end here: one that lives could change what is read of a copy.
+    watchdog.wait_for_cleanup(|| false);
+    drop(engine);
     watchdog.finish();
     if token.is_cancelled() {
         watchdog.start_print_timeout();

@@ -143,10 +143,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
-    let (outcome, _engine) = match invoke(args, session, &token) {
+    let (outcome, engine) = match invoke(args, session, &token) {
         Ok((outcome, engine)) => (outcome, Some(engine)),
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
+    // A worker that lives could change what is read of a copy, also after a person has seen it, and is quarantined at its end.
+    let _engine = engine.filter(|_| preview.is_none());
+    if preview.is_some() {
+        session.exit_watchdog().wait_for_cleanup(|| false);
+    }
     session.exit_watchdog().finish();
     if token.is_cancelled() {
         session.exit_watchdog().start_print_timeout();

@@ -30,7 +30,7 @@ fn last_applied(store: &ChangeStore, session: &Session) -> Result<StoredChangeSe
     let project = session.project()?.canonicalize().ok();
     let is_here = |stored: &StoredChangeSet| Some(stored.set.project_path()) == project;
     let undoable = store.list()?.into_iter().filter(|stored| is_here(stored) && !stored.undoable.is_empty());
-    undoable.max_by_key(|stored| stored.applied_at).ok_or_else(|| {
+    undoable.max_by_key(|stored| stored.applied_nanos).ok_or_else(|| {
         SkillError::new(ErrorKind::Usage, "nothing that was applied in this project can be undone")
             .with_help("apply a change set with `metier changes apply ID --undoable`, and it can be")
     })

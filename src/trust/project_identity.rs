@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct ProjectIdentity {
     pub born: Option<u64>,
 }
 
+/// The project in whose place this process has put a copy.
+static COPIED_PROJECT: OnceLock<ProjectIdentity> = OnceLock::new();
+
 impl ProjectIdentity {
     /// The identity of this folder; `io` if it cannot be opened, `unavailable` if its path is not UTF-8.
     pub fn new(folder: &Path) -> Result<Self> {
@@ -28,8 +32,20 @@ impl ProjectIdentity {
         Self::from_canonical(&std::fs::canonicalize(folder).map_err(failed)?)
     }
 
+    /// From now on, the folder at this path, which must be without links, counts as what it is now: for a process that is about to put a copy
+    /// in its place, which has another inode.
+    #[doc(hidden)]
+    pub fn fix_before_copy(folder: &Path) {
+        if let Ok(identity) = Self::from_canonical(folder) {
+            COPIED_PROJECT.set(identity).ok();
+        }
+    }
+
     /// The same for a path without links.
     pub(crate) fn from_canonical(folder: &Path) -> Result<Self> {
+        if let Some(copied) = COPIED_PROJECT.get().filter(|copied| Path::new(&copied.path) == folder) {
+            return Ok(copied.clone());
+        }
         let failed = |source| SkillError::io(format_args!("failed to open {}", folder.display()), source);
         let about = std::fs::symlink_metadata(folder).map_err(failed)?;
         if !about.is_dir() {

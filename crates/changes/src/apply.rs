@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Mode, mkdirat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -46,6 +47,9 @@ pub(crate) struct SetState {
     pub(crate) stored: Timestamp,
     /// When something of it was applied last.
     pub(crate) applied_at: Option<Timestamp>,
+    /// The same in nanoseconds since 1970, which tells apart what was applied in the same second.
+    #[serde(default)]
+    pub(crate) applied_nanos: u64,
 }
 
 /// The open folder of a stored set.
@@ -408,6 +412,8 @@ impl Attempt<'_> {
             Direction::Apply { keep_old } => {
                 next.applied.extend(done.changes.iter().map(|index| (*index, keep_old)));
                 next.applied_at = Some(Timestamp::now());
+                let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                next.applied_nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
                 if keep_old {
                     next.bytes += done.changes.iter().map(size).sum::<u64>();
                 }

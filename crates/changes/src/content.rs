@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -16,7 +16,7 @@ use super::model::{EntryType, FileState, decode};
 use super::operation::{StagedFile, discard, set_folder_mode};
 use super::plan::staged_folder_mode;
 use super::private_file;
-use super::snapshot::{MODE_BITS, identity, open_file, size, stat};
+use super::snapshot::{MODE_BITS, digest, identity, open_file, size, stat};
 use metier_core::host::files::name_encoding;
 
 /// The name of what a change puts into the project.
@@ -100,10 +100,16 @@ pub(crate) fn prepare_staged(
 /// Opens a stored file, which must have the size that the change set says.
 pub(crate) fn open_content(content: &OwnedFd, name: &str, state: &FileState) -> io::Result<File> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "its content is not stored any more");
-    let file = open_file(content, name)?.ok_or_else(missing)?;
+    let mut file = open_file(content, name)?.ok_or_else(missing)?;
     let about = fstat(&file)?;
     if !FileType::from_raw_mode(about.st_mode).is_file() || size(&about) != state.size {
         return Err(io::Error::other("its stored content is damaged"));
+    }
+    if let Some(expected) = &state.digest {
+        if digest(&mut file)? != *expected {
+            return Err(io::Error::other("its stored content is not what was shown"));
+        }
+        file.rewind()?;
     }
     Ok(file)
 }

@@ -132,7 +132,7 @@ pub(crate) fn identity(stat: &Stat) -> FileIdentity {
 }
 
 /// The SHA-256 of what is left of a file, in hexadecimal digits.
-fn digest(file: &mut File) -> io::Result<String> {
+pub(crate) fn digest(file: &mut File) -> io::Result<String> {
     const BUFFER_BYTES: usize = 64 << 10;
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; BUFFER_BYTES]);
     loop {

@@ -66,6 +66,9 @@ pub struct StoredChangeSet {
     pub stored: Timestamp,
     /// When something of it was applied last.
     pub applied_at: Option<Timestamp>,
+    /// The same in nanoseconds since 1970; 0 if nothing was.
+    #[serde(skip)]
+    pub applied_nanos: u64,
 }
 
 /// How changes are applied.
@@ -147,6 +150,7 @@ impl ChangeStore {
             bytes,
             stored: Timestamp::now(),
             applied_at: None,
+            applied_nanos: 0,
         };
         let write = || -> io::Result<()> {
             store_dir::remove_folder(&dir, &new)?;
@@ -333,6 +337,7 @@ fn stored(set: ChangeSet, state: &SetState) -> StoredChangeSet {
         bytes: state.bytes,
         stored: state.stored,
         applied_at: state.applied_at,
+        applied_nanos: state.applied_nanos,
         set,
     }
 }

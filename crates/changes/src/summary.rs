@@ -10,7 +10,9 @@ pub fn summary(set: &ChangeSet, columns: usize, max_lines: usize) -> String {
     const MIN_PATH_COLUMNS: usize = 16;
     let is_deletion = |change: &&Change| change.kind == ChangeKind::Deleted;
     let deleted = set.changes.iter().filter(is_deletion);
-    let others: Vec<&Change> = set.changes.iter().filter(|change| !is_deletion(change)).collect();
+    let mut others: Vec<&Change> = set.changes.iter().filter(|change| !is_deletion(change)).collect();
+    // What was there before must not be hidden by many new files.
+    others.sort_by_key(|change| change.kind == ChangeKind::Created);
     let shown = others.iter().take(max_lines).copied();
     let mut text = String::new();
     let mut push = |word: &str, path: &str, detail: &str| {

@@ -87,6 +87,11 @@ pub fn changes_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(CHANGES_DIR))
 }
 
+/// The directory of what runs in a copy of a project change.
+pub fn previews_dir() -> Option<PathBuf> {
+    Some(data_dir()?.join(PREVIEWS_DIR))
+}
+
 /// The directory of the audit log.
 pub fn audit_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(AUDIT_DIR))
@@ -132,9 +137,18 @@ const PACKAGES_DIR: &str = "packages";
 const PENDING_DIR: &str = "pending";
 const AUDIT_DIR: &str = "audit";
 const CHANGES_DIR: &str = "changes";
+const PREVIEWS_DIR: &str = "previews";
 /// The directories in the data directory.
-const DATA_ENTRIES: [&str; 7] =
-    [TRUST_DIR, SKILL_STATE_DIR, PLAN_JOURNAL_DIR, PACKAGES_DIR, PENDING_DIR, AUDIT_DIR, CHANGES_DIR];
+const DATA_ENTRIES: [&str; 8] = [
+    TRUST_DIR,
+    SKILL_STATE_DIR,
+    PLAN_JOURNAL_DIR,
+    PACKAGES_DIR,
+    PENDING_DIR,
+    AUDIT_DIR,
+    CHANGES_DIR,
+    PREVIEWS_DIR,
+];
 
 /// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
 /// process.
