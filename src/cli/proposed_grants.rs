@@ -9,6 +9,7 @@ use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
 use metier::policy::Permission;
 use metier_core::host::non_public_kind;
+use metier_core::policy::is_secret_variable;
 
 use super::hint::COMMAND;
 use super::output;
