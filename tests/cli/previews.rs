@@ -256,7 +256,7 @@ from metier import serve
 import os, threading
 file = open('payload', 'w'); file.write('good'); file.flush()
 def later():
-    while True: os.pwrite(file.fileno(), b'EVIL', 0)
+    for n in range(10**9): os.pwrite(file.fileno(), b'%010d' % n, 0)
 def run(input):
     threading.Thread(target=later, daemon=True).start()
     return {'ok': 1}
@@ -277,5 +277,6 @@ serve(run)
     let Some(id) = id else { panic!("{answer:?}") };
     assert_eq!(project.metier(&["changes", "apply", &id]).code, 0);
     let digest = sha2::Sha256::digest(std::fs::read(project.path("payload")).unwrap());
-    assert_eq!(shown, json!(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
+    let applied = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    assert_eq!(shown, json!(applied), "what was shown is what was applied");
 }
