@@ -277,6 +277,6 @@ serve(run)
     let Some(id) = id else { panic!("{answer:?}") };
     assert_eq!(project.metier(&["changes", "apply", &id]).code, 0);
     let digest = sha2::Sha256::digest(std::fs::read(project.path("payload")).unwrap());
-    let applied = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let applied = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     assert_eq!(shown, json!(applied), "what was shown is what was applied");
 }
