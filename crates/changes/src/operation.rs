@@ -129,9 +129,17 @@ impl Operation {
             Self::Replace { staged, removed, .. } => {
                 let before = target.check(self.path(), expected)?;
                 discard(staging, removed.as_ref()).map_err(failed)?;
+                let own = stat(staging, staged.as_ref()).map_err(failed)?;
                 exchange(staging, staged, dir, name).map_err(|error| failed(error.into()))?;
                 if !is_at(staging, staged, &before).map_err(failed)? {
                     exchange(staging, staged, dir, name).map_err(|error| failed(error.into()))?;
+                    let back = stat(staging, staged.as_ref()).map_err(failed)?;
+                    let is_own = |(own, back): (Stat, Stat)| identity(&own).is_same_file(&identity(&back));
+                    if !own.zip(back).is_some_and(is_own) {
+                        // Somebody has saved over what was staged, between the two: theirs came last, and belongs at the path. The set has
+                        // then lost this content, which its digest shows.
+                        exchange(staging, staged, dir, name).map_err(|error| failed(error.into()))?;
+                    }
                     return Err(target.conflict(self.path(), "it was changed meanwhile"));
                 }
                 renameat(staging, staged, staging, removed).map_err(|error| failed(error.into()))
