@@ -149,8 +149,8 @@ mod tests {
         set.refused.push(Refusal { path: "pipe".to_owned(), reason: "it is a pipe".to_owned() });
         assert_eq!(
             summary(&set, 80, 10),
-            " refused   pipe  it is a pipe\n deleted   gone  9 bytes\n created   new  3 bytes\n changed   old  1 -> 2 bytes\n \
-             renamed   a => b  4 bytes\n 1 created, 1 changed, 1 deleted, 1 renamed, 1 refused\n"
+            " refused   pipe  it is a pipe\n deleted   gone  9 bytes\n changed   old  1 -> 2 bytes\n renamed   a => b  4 bytes\n \
+             created   new  3 bytes\n 1 created, 1 changed, 1 deleted, 1 renamed, 1 refused\n"
         );
         assert_eq!(summary(&self::set(Vec::new()), 80, 10), " no changes\n");
     }
