@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_that_a_run_made_counts_and_not_what_is_in_it() {
+    fn a_new_folder_is_proposed_in_place_of_its_content() {
         let made = BTreeSet::from(["out", "out/deep"]);
         for (path, folder) in
             [("out/deep/a", "out"), ("out/a", "out"), ("src/a", "src"), ("a", ""), ("src/x/a", "src/x")]

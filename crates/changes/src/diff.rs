@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_made_to_be_slow_are_compared_too() {
+    fn texts_that_are_slow_to_compare_have_a_diff() {
         let lines =
             |step: usize| -> String { (0..100_000).map(|n| (n * step % 9973).to_string() + "\n").collect() };
         let diff = TextDiff::new(lines(7).as_bytes(), lines(11).as_bytes(), 50).unwrap();

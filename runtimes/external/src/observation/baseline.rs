@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_look_for_is_known_with_all_below_it() {
+    fn interpreter_settings_are_left_out_with_all_below_them() {
         for path in
             [".local/lib/python3.11/site-packages", ".netrc", ".config/git/ignore", "a/__pycache__/x.pyc"]
         {

@@ -250,7 +250,7 @@ fn a_program_that_was_looked_for_in_vain_is_one_entry() {
 }
 
 #[test]
-fn the_skill_temporary_files_and_shared_memory_are_told_apart() {
+fn the_skill_temporary_files_and_shared_memory_are_different_places() {
     let outside = tempfile::Builder::new().prefix("metier-watch").tempfile_in("/tmp").unwrap();
     let path = outside.path().display().to_string();
     let source = format!(

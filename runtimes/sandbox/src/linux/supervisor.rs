@@ -24,7 +24,6 @@ use crate::linux::child::{ChildHandle, SetupError, SetupMessage};
 use crate::linux::connections::Connections;
 use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
 use crate::linux::layers::namespaces::{EnteredNamespaces, NamespaceConfig, NamespaceSetup};
-use crate::linux::layers::network_files::NETWORK_FILES;
 use crate::linux::layers::{egress, landlock};
 use crate::linux::memory_monitor::MemoryMonitor;
 use crate::linux::{child_processes, ipc, sys};
@@ -118,7 +117,7 @@ pub(super) fn set_up_and_supervise(
     let Ok(mut request) = message.request.decode() else { return 1 };
     let has_hosts = message.profile.seccomp.network == NetworkAccess::Hosts;
     if has_hosts {
-        request.sandbox.files.read.extend(NETWORK_FILES.map(Into::into));
+        request.sandbox.files.read.extend(landlock::NETWORK_FILES.map(Into::into));
     }
     let (sandbox, network) = (&request.sandbox, message.profile.seccomp.network);
     message.is_downgraded |= message.profile.level == SandboxLevel::Namespaces && entered.is_none();

@@ -11,9 +11,9 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
+use super::landlock::NETWORK_FILES;
 use super::mounts::cover_files;
 use super::netlink::RouteSocket;
-use super::network_files::NETWORK_FILES;
 use crate::linux::fd_passing::send_fds;
 use crate::{EgressSockets, MAX_EGRESS_PORTS};
 

@@ -13,7 +13,6 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use crate::linux::layers::network_files::NETWORK_FILES;
 use crate::linux::sys;
 use crate::{FileId, begins_with};
 use crate::{FileRules, NetworkAccess, PinnedPath, ProtectedPaths, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
@@ -125,7 +124,10 @@ fn file_id(path: &OsStr) -> Option<FileId> {
     rustix::fs::stat(path).ok().map(|about| FileId::from_stat(&about))
 }
 
-/// The files of which a network of the script's own has its own versions.
+/// The files by which programs find the resolver. A network of the script's own has its own versions of them.
+pub(crate) const NETWORK_FILES: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
+
+/// The files of which this network has its own versions.
 fn own_files(network: NetworkAccess) -> &'static [&'static str] {
     if network == NetworkAccess::Hosts { &NETWORK_FILES } else { &[] }
 }

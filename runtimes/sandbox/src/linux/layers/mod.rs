@@ -11,7 +11,6 @@ pub(super) mod mounts;
 pub(super) mod namespaces;
 pub(super) mod netlink;
 pub(super) mod netns;
-pub(super) mod network_files;
 pub(super) mod private_folders;
 pub(super) mod seccomp;
 pub(super) mod tmpfs;

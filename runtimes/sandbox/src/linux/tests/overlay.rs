@@ -822,7 +822,7 @@ fn neither_setuid_bits_nor_devices_are_of_any_use_in_an_overlay() {
 
 /// They could lead the kernel to other files, if it obeyed them.
 #[test]
-fn attributes_that_a_script_has_made_for_overlayfs_lead_nowhere() {
+fn overlayfs_attributes_of_a_script_lead_nowhere() {
     const SET: &str = "
 import os, sys
 def put(path, name, value):
