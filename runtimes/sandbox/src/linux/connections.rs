@@ -14,10 +14,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fcntl_setfl, fstat, openat2, readlink};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, openat2, readlink};
 use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, connect, connect_unspec, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -175,19 +178,19 @@ impl Connections {
             return Err(Errno::AGAIN);
         }
         // Who waits for room in the queue of the other side gets `EAGAIN`.
-        without_waiting(socket, |socket| connect(socket, address)).0?;
+        connect_briefly(socket, address)?;
         self.local_count += 1;
         Ok(Progress::Done)
     }
 
     /// Connects a socket in the network of the script, which leads nowhere else.
     fn connect_internet(&mut self, socket: OwnedFd, address: SocketAddr) -> Result<Progress, Errno> {
-        let (result, is_blocking) = without_waiting(&socket, |socket| connect(socket, &address));
-        if result != Err(Errno::INPROGRESS) {
+        let result = connect_briefly(&socket, &address);
+        if !matches!(result, Err(Errno::INPROGRESS | Errno::INTR)) {
             self.count_result(address, result);
             return result.map(|()| Progress::Done);
         }
-        if !is_blocking {
+        if !waits(&socket)? {
             // The script asks the socket itself, which reports its error once.
             if ready_events(&socket).contains(PollFlags::ERR) {
                 self.count_result(address, Err(Errno::CONNREFUSED));
@@ -295,20 +298,22 @@ fn working_directory(thread: Pid) -> Result<PathBuf, Errno> {
     Ok(OsStr::from_bytes(link.as_bytes()).into())
 }
 
-/// Makes a call on a socket that would wait, in which the supervisor would hang, without waiting: its result, and whether the socket
-/// waits.
-fn without_waiting(
-    socket: &OwnedFd,
-    call: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
-) -> (Result<(), Errno>, bool) {
-    let flags = match fcntl_getfl(socket.as_fd()) {
-        Ok(flags) if flags.contains(OFlags::NONBLOCK) => return (call(socket), false),
-        Ok(flags) => flags,
-        Err(errno) => return (Err(errno), true),
-    };
-    let result = fcntl_setfl(socket.as_fd(), flags | OFlags::NONBLOCK).and_then(|()| call(socket));
-    let restored = fcntl_setfl(socket.as_fd(), flags);
-    (result.and(restored), true)
+/// Connects a socket, and waits one tick of the kernel's clock at most, so that the supervisor does not hang. What is in the same machine
+/// is there by then, and an error that comes after that is left in the socket, for the script.
+fn connect_briefly(socket: &OwnedFd, address: &impl SocketAddrArg) -> Result<(), Errno> {
+    const ONE_TICK: Duration = Duration::from_micros(1);
+    if !waits(socket)? {
+        return connect(socket, address);
+    }
+    let timeout = sockopt::socket_timeout(socket, Timeout::Send)?;
+    sockopt::set_socket_timeout(socket, Timeout::Send, Some(ONE_TICK))?;
+    let result = connect(socket, address);
+    result.and(sockopt::set_socket_timeout(socket, Timeout::Send, timeout))
+}
+
+/// Whether calls on this socket wait for what they are to do.
+fn waits(socket: &OwnedFd) -> Result<bool, Errno> {
+    Ok(!fcntl_getfl(socket)?.contains(OFlags::NONBLOCK))
 }
 
 /// What has come of a connection; `None` if it is still being made.
