@@ -108,6 +108,7 @@ impl EngineSkillProvider {
         if let Some(report) = outcome.sandbox {
             ctx.report_sandbox(report);
         }
+        ctx.report_refused_accesses(outcome.refused);
         // What stopped this run stopped the callee as well, and is reported as the cause.
         ctx.cancel().check()?;
         let error = |error| wrap_callee_error(&called, &error_for_caller(&skill, error));

@@ -211,6 +211,18 @@ fn a_callees_log_fills_its_callers() {
 }
 
 #[test]
+fn what_a_callee_is_refused_is_in_the_outcome_of_its_caller() {
+    let script = "#!/bin/bash\n{ echo a >reports/a.md; } 2>/dev/null\necho '\"done\"'\n";
+    let project = Project::lua_with_tools("skill:y", "return {ctx.skill('y'), ctx.skill('y')}")
+        .skill("y", "")
+        .file(".metier/skills/y/scripts/main.sh", script)
+        .file("reports/b.md", "");
+    let outcome = project.engine().run(granted(Invocation::new("x"), &["skill:y"]).watch());
+    let refused: Vec<_> = outcome.refused.iter().map(|one| (one.permission.as_deref(), one.count)).collect();
+    assert_eq!(refused, [(Some("write:reports"), 2)], "{outcome:?}");
+}
+
+#[test]
 fn what_a_callee_says_is_heard_under_its_name() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);

@@ -19,7 +19,7 @@ use crate::worker::pool::{WorkerKey, WorkerPool};
 use crate::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::worker::session::WorkerSession;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess};
 use metier_core::host::{ProcessOutput, SandboxReport, SkillContext};
 use metier_core::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use metier_state::StateLease;
@@ -136,9 +136,11 @@ impl ExternalExecutor {
         self.script.verified_script_path(ctx)?;
         let state = home::lease_state(ctx)?;
         let start = || self.start_worker(worker, variables, state.as_ref(), input, ctx);
-        // The state is that of one run at a time, and what is left in the user's home is looked at after each run.
+        // The state is that of one run at a time, what is left in the user's home is looked at after each run, and what was observed is known
+        // when the process has ended.
         let changes_home = !ctx.permissions().writable_home_paths().is_empty();
-        let value = if worker.is_single_run() || state.is_some() || changes_home {
+        let is_watched = ctx.extensions().get::<WatchedAccess>().is_some();
+        let value = if worker.is_single_run() || state.is_some() || changes_home || is_watched {
             start()?.run_once(input, ctx)
         } else {
             self.workers.run(WorkerKey::new(ctx, variables)?, input, ctx, start)
@@ -206,15 +208,18 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let home_guard = launch.take_home_guard();
-        let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
+        let watched = WatchedRun::new(ctx, &launch);
+        let PreparedLaunch { mut request, egress, temp_dir, home_entries, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
+        request.sandbox.watch = watched.as_ref().map(WatchedRun::rules);
         let session =
             WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
                 .map_err(failed)?;
         let temp_dir = Some(temp_dir);
-        let cleanup = WorkerCleanup { creation_guard, home_guard, fingerprint, home_entries, temp_dir };
+        let cleanup =
+            WorkerCleanup { creation_guard, home_guard, fingerprint, watched, home_entries, temp_dir };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 

@@ -339,6 +339,26 @@ for name in ["two\nlines/x", "$(id)/x", "a b/x", "\x1b[31m/x", "--flag/x", "../.
     }
 }
 
+/// A worker answers several runs, and what it was refused is known when it has ended: so a watched run has one of its own.
+#[test]
+fn a_worker_is_watched_in_a_process_of_its_own() {
+    let source = "
+import json, os, sys
+for line in sys.stdin:
+    try: open('reports/a.md', 'w')
+    except OSError: pass
+    print(json.dumps({'id': json.loads(line)['id'], 'ok': 'done\\n'}), flush=True)
+    if 'end' in line: os._exit(0)";
+    for input in ["go on", "end"] {
+        let mut stage = python(source).input(input);
+        stage.worker = Some(WorkerOptions::default());
+        fs::create_dir(stage.file("reports")).unwrap();
+        let refused = ["reports/a.md 1 write:reports"];
+        assert_eq!(refused_lines(&stage), refused, "{input}");
+        assert_eq!(refused_lines(&stage), refused, "{input}, again");
+    }
+}
+
 #[test]
 fn a_run_that_is_not_watched_reports_nothing() {
     let stage = python("try: open('x', 'w')\nexcept OSError: pass");

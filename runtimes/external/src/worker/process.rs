@@ -9,6 +9,7 @@ use crate::home::warn_of_replaced_files;
 use crate::home_guard::HomeGuard;
 use crate::host_api::RequestHandler;
 use crate::limit_errors;
+use crate::observation::WatchedRun;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
@@ -25,6 +26,7 @@ use metier_core::host::{
     check_value_memory,
 };
 use metier_core::policy::WorkerOptions;
+use metier_sandbox::SupervisorReport;
 
 /// A running worker process.
 pub(crate) struct WorkerProcess {
@@ -48,6 +50,8 @@ pub(crate) struct WorkerCleanup {
     pub(crate) home_guard: HomeGuard,
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
+    /// Where it is watched, the process serves one run.
+    pub(crate) watched: Option<WatchedRun>,
     /// Dropped before the home that they are in.
     pub(crate) home_entries: HomeEntries,
     pub(crate) temp_dir: Option<RunTempDir>,
@@ -94,8 +98,12 @@ impl WorkerProcess {
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
         let Self { session, script, cleanup, .. } = self;
-        let WorkerCleanup { creation_guard, home_guard, home_entries, temp_dir, .. } = cleanup;
-        drop(session);
+        let WorkerCleanup { creation_guard, home_guard, watched, home_entries, temp_dir, .. } = cleanup;
+        report_refused_accesses(
+            ctx,
+            watched.as_ref(),
+            session.end().ok().and_then(|(_, report)| report).as_ref(),
+        );
         warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop((home_entries, temp_dir));
         let result = match creation_guard {
@@ -128,6 +136,9 @@ impl WorkerProcess {
             Err(error) => return WorkerResult::last(Err(self.start_error(error))),
         };
         self.secrets.learn_from(ctx.redaction());
+        if let CallOutcome::Exited(Ok((_, report))) = &reply.outcome {
+            report_refused_accesses(ctx, self.cleanup.watched.as_ref(), report.as_ref());
+        }
         let status = match &reply.outcome {
             CallOutcome::Exited(Ok((status, _))) => Some(*status),
             _ => None,
@@ -207,6 +218,17 @@ impl WorkerProcess {
         let sentence = format!("{} {what} before it answered", self.script);
         SkillError::new(ErrorKind::Script, sentence)
             .with_help("a worker reads requests until standard input ends, and answers each one by a line")
+    }
+}
+
+/// Reports what a watched process was refused.
+fn report_refused_accesses(
+    ctx: &SkillContext,
+    watched: Option<&WatchedRun>,
+    report: Option<&SupervisorReport>,
+) {
+    if let (Some(watched), Some(report)) = (watched, report) {
+        ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
     }
 }
 

@@ -187,6 +187,11 @@ impl WorkerSession {
             && self.connections.are_idle()
     }
 
+    /// Kills the process: how it ended, if nobody has learned that before.
+    pub(crate) fn end(mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)> {
+        self.kill_and_reap()
+    }
+
     fn kill_and_reap(&mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)> {
         self.tree.kill();
         self.tree.reap()

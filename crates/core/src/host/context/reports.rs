@@ -10,6 +10,26 @@ use crate::host::refused_access::RefusedAccess;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
 
+/// Of what a run and the skills that it calls were refused, the most that is listed.
+const MAX_REFUSED: usize = 1000;
+
+/// Counts what is in the list, and adds what is not. Returns false if it is full.
+fn count_or_add(known: &mut Vec<RefusedAccess>, refused: &RefusedAccess) -> bool {
+    let is_same = |known: &&mut RefusedAccess| {
+        (&known.permission, &known.target, &known.reason)
+            == (&refused.permission, &refused.target, &refused.reason)
+    };
+    if let Some(known) = known.iter_mut().find(is_same) {
+        known.count = known.count.saturating_add(refused.count);
+        return true;
+    }
+    let has_room = known.len() < MAX_REFUSED;
+    if has_room {
+        known.push(refused.clone());
+    }
+    has_room
+}
+
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl SkillContext {
@@ -30,11 +50,18 @@ impl SkillContext {
         self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).process = Some(Box::new(report));
     }
 
-    /// Records what the sandbox of a watched run refused it, also when the run ends well.
+    /// Records what the sandbox refused the run, or a skill that it called, also when it ends well. What was refused before is counted.
     pub fn report_refused_accesses(&self, refused: Vec<RefusedAccess>) {
-        if !refused.is_empty() {
-            let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-            reports.refused.get_or_insert_default().extend(refused);
+        if refused.is_empty() {
+            return;
+        }
+        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = reports.refused.get_or_insert_default();
+        let was_full = known.len() >= MAX_REFUSED;
+        let left_out = refused.into_iter().filter(|refused| !count_or_add(known, refused)).count();
+        drop(reports);
+        if left_out > 0 && !was_full {
+            self.warn(format!("of what the sandbox refused, only {MAX_REFUSED} accesses are listed"));
         }
     }
 
