@@ -2,15 +2,13 @@
 //! command that remembers it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
 use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
-use metier::policy::Permission;
-use metier_core::host::non_public_kind;
 use metier_core::policy::is_secret_variable;
 
+use super::doubtful_permission::opens_more;
 use super::hint::COMMAND;
 use super::output;
 use super::session::Session;
@@ -31,24 +29,6 @@ pub fn proposed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<St
 /// The others of them, which a person has to think about.
 fn doubtful_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
     needed_grants(outcome, changes).into_iter().filter(|name| opens_more(name)).collect()
-}
-
-/// Whether a permission opens programs that run by themselves, or services that nobody else reaches.
-fn opens_more(name: &str) -> bool {
-    let Ok(permission) = name.parse::<Permission>() else { return true };
-    let scope = permission.scope().unwrap_or_default();
-    match permission.name() {
-        "exec" => true,
-        "write" => scope.split('/').any(|part| part.starts_with('.')),
-        "net" => {
-            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-            let host =
-                scope.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(scope, |(host, _)| host);
-            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            host == "localhost" || address.is_ok_and(|address| non_public_kind(address).is_some())
-        }
-        _ => false,
-    }
 }
 
 fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! `metier run`: one skill, run to its end.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::{LeftoverPath, SandboxReport};
 use metier::policy::{CancelToken, Permission, SandboxMode, SkillDigest};
 
+use super::doubtful_permission::opens_more;
 use super::prompt::{Question, Reply, permission_sentence};
 use super::session::Session;
 use super::terminal::escape_text;
@@ -267,19 +269,17 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
         display.clear();
         watchdog.disarm();
         let missing = approver.as_ref().filter(|_| !token.is_cancelled()).and_then(|approver| {
-            Some((
-                missing_permission(&engine, (&args.name, &invocation), &outcome, approver)?,
-                approver.choices(),
-            ))
+            let missing = missing_permissions(&engine, (&args.name, &invocation), &outcome, approver);
+            let is_new = missing.first().is_some_and(|permission| !offered.contains(permission));
+            is_new.then(|| (missing, approver.choices()))
         });
-        let missing = missing.filter(|(permission, _)| !offered.contains(permission));
-        let (Some((permission, choices)), Some(digest)) = (missing, digest) else {
+        let (Some((permissions, choices)), Some(digest)) = (missing, digest) else {
             return Ok((outcome, engine));
         };
-        let question = repeat_question(&outcome, &permission, choices);
+        let question = repeat_question(&outcome, &permissions, choices);
         match prompt::ask(&question, &|| token.is_cancelled()) {
             Reply::Choice('a') => {
-                if let Err(error) = remember(&engine, &args.name, &permission, digest) {
+                if let Err(error) = remember(&engine, &args.name, &permissions, digest) {
                     let has_changed = error.kind() == ErrorKind::Untrusted;
                     let consequence =
                         if has_changed { "it is not run again" } else { "it is granted for this run only" };
@@ -288,40 +288,56 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
                         return Ok((outcome, engine));
                     }
                 }
-                invocation = invocation.grant(permission.clone()).digest(digest);
+                invocation = permissions.iter().cloned().fold(invocation.digest(digest), Invocation::grant);
             }
-            Reply::Choice(_) => invocation = invocation.grant(permission.clone()).digest(digest),
+            Reply::Choice(_) => {
+                invocation = permissions.iter().cloned().fold(invocation.digest(digest), Invocation::grant);
+            }
             Reply::No => return Ok((outcome, engine)),
             Reply::Interrupt => {
                 token.cancel();
                 return Ok((outcome, engine));
             }
         }
-        offered.push(permission);
+        offered.extend(permissions);
     }
 }
 
-/// The permission without which a run failed, where to grant it is enough: its external script lists none, and nobody was asked
-/// about it before. To leave the sandbox is never offered.
-fn missing_permission(
+/// The permission without which a run failed, where to grant it is enough, and after it the others that it was refused: its external script
+/// lists none, and nobody was asked about them before. To leave the sandbox is never offered.
+fn missing_permissions(
     engine: &Engine,
     (name, invocation): (&str, &Invocation),
     outcome: &Outcome,
     approver: &TerminalApprover,
-) -> Option<Permission> {
+) -> Vec<Permission> {
+    let registry = engine.registry();
+    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.run_uses_any_grant(skill, invocation));
+    let Some(first) = cause_of_failure(outcome).filter(|_| uses_any_grant) else { return Vec::new() };
+    let refused = outcome.refused.iter().filter_map(|refused| refused.permission.as_deref());
+    let others = refused.filter(|name| !opens_more(name)).filter_map(|name| name.parse().ok());
+    let others: BTreeSet<Permission> = others.filter(|other| *other != first).collect();
+    // A variable that is not set here cannot be given by a yes.
+    let has_value = |missing: &Permission| {
+        missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some())
+    };
+    let can_be_given = |missing: &Permission| {
+        missing.name() != "exec" && has_value(missing) && !approver.was_refused(missing)
+    };
+    if !can_be_given(&first) {
+        return Vec::new();
+    }
+    std::iter::once(first).chain(others.into_iter().filter(can_be_given)).collect()
+}
+
+/// The permission without which a run failed.
+fn cause_of_failure(outcome: &Outcome) -> Option<Permission> {
     let error = outcome.result.as_ref().err()?;
     let hinted = || match error.hint() {
         Some(Hint::Grant(permission)) => permission.parse().ok(),
         _ => None,
     };
-    let missing: Permission = error.missing().or_else(hinted)?;
-    let registry = engine.registry();
-    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.run_uses_any_grant(skill, invocation));
-    // A variable that is not set here cannot be given by a yes.
-    let has_value =
-        missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some());
-    (uses_any_grant && missing.name() != "exec" && has_value && !approver.was_refused(&missing))
-        .then_some(missing)
+    error.missing().or_else(hinted)
 }
 
 /// The digest of the skill before its first run, if a permission that it lacks may be offered.
@@ -331,8 +347,8 @@ fn digest_of_offers(engine: &Engine, name: &str, invocation: &Invocation) -> Opt
     engine.skill_files(skill).ok().map(|files| files.digest)
 }
 
-/// Records the permission for later runs of the skill as it was before it ran.
-fn remember(engine: &Engine, name: &str, permission: &Permission, digest: SkillDigest) -> Result<()> {
+/// Records the permissions for later runs of the skill as it was before it ran.
+fn remember(engine: &Engine, name: &str, permissions: &[Permission], digest: SkillDigest) -> Result<()> {
     let registry = engine.registry();
     let skill = registry.find(name)?;
     if engine.skill_files(skill)?.digest != digest {
@@ -342,19 +358,24 @@ fn remember(engine: &Engine, name: &str, permission: &Permission, digest: SkillD
     }
     let project = engine.project_identity(skill)?;
     let Some(store) = engine.trust_store() else { return Ok(()) };
-    store.grant((skill.name(), digest), Some(&project), std::slice::from_ref(permission), "metier run")
+    store.grant((skill.name(), digest), Some(&project), permissions, "metier run")
 }
 
 fn repeat_question(
     outcome: &Outcome,
-    permission: &Permission,
+    permissions: &[Permission],
     choices: &'static [(char, &'static str)],
 ) -> Question {
     let reason = outcome.result.as_ref().err().map(|error| ("failed", error.message().to_owned()));
-    let wants = ("wants", permission_sentence(permission));
-    let facts = [("skill", outcome.skill.clone()), wants].into_iter().chain(reason).collect();
+    let wants = permissions.iter().map(|permission| ("wants", permission_sentence(permission)));
+    let skill = ("skill", outcome.skill.clone());
+    let facts = std::iter::once(skill).chain(wants).chain(reason).collect();
     let sentence = "The script seems to have failed because it was not permitted to do something.";
-    Question::new(sentence.into(), facts, "Run it again with this permission?", choices)
+    let prompt = match permissions {
+        [_] => "Run it again with this permission?",
+        _ => "Run it again with these permissions?",
+    };
+    Question::new(sentence.into(), facts, prompt, choices)
 }
 
 /// Prints the outcome of a run that does not end, with its log so far.

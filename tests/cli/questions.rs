@@ -315,6 +315,17 @@ fn a_script_that_lists_nothing_is_run_again_with_what_it_needs_by_one_key() {
         let (code, screen) = terminal.finish();
         assert!(code == 1 && screen.matches("wants     ").count() == 1, "{screen}");
     }
+    // What else it was refused is in the same question.
+    let script = r#"set -u; echo "\"$DEPLOY_REGION $DEPLOY_ZONE\"""#;
+    let project = Project::new().shell("wants", script);
+    let mut command = project.command(&["run", "wants"]);
+    let mut terminal = Terminal::start(command.env("DEPLOY_REGION", "north").env("DEPLOY_ZONE", "a"));
+    terminal.wait_for("wants     env:DEPLOY_REGION ");
+    terminal.wait_for("wants     env:DEPLOY_ZONE ");
+    terminal.wait_for("Run it again with these permissions? [y] yes, once  [n] no: ");
+    terminal.press("y");
+    let (code, screen) = terminal.finish();
+    assert!(code == 0 && screen.contains("\nnorth a\n"), "{screen}");
     // A script cannot ask again and again.
     let endless = "cat > /dev/null; echo \"tee: a$RANDOM: Permission denied\" >&2; exit 1";
     let project = Project::new().shell("fails", endless);
