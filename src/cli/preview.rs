@@ -50,6 +50,9 @@ pub struct PreviewArgs {
     /// Whether the changes of a preview are applied without a question.
     #[arg(skip)]
     applies: bool,
+    /// Whether the run is only to be looked at, so that a person is asked about the hosts that it tries to reach.
+    #[arg(skip)]
+    is_trial: bool,
 }
 
 /// What becomes of the changes.
@@ -79,12 +82,13 @@ impl PreviewArgs {
 
     /// The options of a run that is only to be looked at: in a copy, and watched.
     pub fn watched_in_copy(applies: bool) -> Self {
-        Self { preview: true, keep_changes: false, undoable: false, watch: true, applies }
+        Self { preview: true, keep_changes: false, undoable: false, watch: true, applies, is_trial: true }
     }
 
     /// The invocation with what a preview permits, since to write to a copy changes nothing, and watched if the options say so.
     pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
         let invocation = if self.watch { invocation.watch() } else { invocation };
+        let invocation = if self.is_trial { invocation.ask_about_hosts() } else { invocation };
         let is_in_copy = self.preview || self.undoable;
         let invocation = if is_in_copy { invocation.extension(ProjectCopy) } else { invocation };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }

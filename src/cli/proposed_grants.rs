@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
 use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
+use metier::policy::{GrantOrigin, GrantReport};
 use metier_core::policy::is_secret_variable;
 
 use super::doubtful_permission::opens_more;
@@ -34,7 +35,12 @@ fn doubtful_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String
 fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
     let refused = outcome.refused.iter().filter_map(|refused| refused.permission.clone());
     let written = changes.map(write_grants).unwrap_or_default();
-    let all: BTreeSet<String> = written.into_iter().chain(refused).collect();
+    // Hosts that it had in this run only.
+    let is_for_once =
+        |grant: &&GrantReport| matches!(grant.origin, GrantOrigin::Caller | GrantOrigin::Approver);
+    let hosts = outcome.grants.iter().filter(is_for_once).map(|grant| &grant.permission);
+    let hosts = hosts.filter(|permission| permission.name() == "net").map(ToString::to_string);
+    let all: BTreeSet<String> = written.into_iter().chain(refused).chain(hosts).collect();
     let everything = all.contains("write");
     all.into_iter().filter(|name| !everything || !name.starts_with("write:") || opens_more(name)).collect()
 }

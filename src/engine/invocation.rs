@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::engine::script_selection::ScriptChoice;
 use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ForModel, WatchedAccess};
+use metier_core::executor::{ForModel, HostQuestions, WatchedAccess};
 use metier_core::host::{
     Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers, SkillContext,
     StdinSource,
@@ -451,6 +451,14 @@ impl Invocation {
     /// longer, and nothing is decided by what is observed.
     pub fn watch(mut self) -> Self {
         self.extensions.insert(WatchedAccess);
+        self
+    }
+
+    /// Asks the approver about each host that an external script tries to reach and nobody granted, before the first byte is sent to it: at
+    /// the ports of the web, at the level `namespaces`, and never in a run that a model chose. A yes opens no address that is not the
+    /// public internet. Without this, such hosts are refused and listed in [`Outcome::refused`](super::Outcome::refused).
+    pub fn ask_about_hosts(mut self) -> Self {
+        self.extensions.insert(HostQuestions);
         self
     }
 

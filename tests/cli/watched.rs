@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::cli::{Answer, Project};
 use super::not_run::{find_program, not_run};
+use super::pseudo_terminal::Terminal;
 
 /// Swallows each refusal.
 const SCRIPT: &str = "
@@ -103,6 +104,29 @@ fn a_trial_prints_one_line_of_grants_and_applies_only_on_request() {
     assert!(project.path("reports/2026/a.md").exists());
     assert_eq!(project.metier(&["undo"]).code, 0);
     assert!(!project.path("reports").exists());
+}
+
+#[test]
+fn a_trial_at_a_terminal_asks_about_each_host_and_changes_nothing() {
+    let script = "
+import urllib.request
+for host in ['one.invalid', 'two.invalid', 'one.invalid']:
+    try: urllib.request.urlopen(f'http://{host}/', timeout=20)
+    except OSError: print('no', host)
+";
+    let project =
+        Project::new().skill(".metier/skills/fetch").file(".metier/skills/fetch/scripts/main.py", script);
+    if metier(&project, &["try", "fetch"]).is_none() {
+        return;
+    }
+    let mut terminal = Terminal::start(&mut project.command(&["try", "fetch"]));
+    terminal.wait_for("wants     net:one.invalid ");
+    terminal.press("y");
+    terminal.wait_for("wants     net:two.invalid ");
+    terminal.press("n");
+    let (code, screen) = terminal.finish();
+    assert!(code == 0 && screen.matches("wants     ").count() == 2, "{screen}");
+    assert!(screen.contains("metier allow fetch net:one.invalid net:two.invalid"), "{screen}");
 }
 
 #[test]

@@ -15,5 +15,6 @@ mod go_program;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;
+mod questions;
 mod secrets;
 mod servers;

@@ -387,7 +387,7 @@ impl ScriptCommand {
             ));
         }
         let (secrets, roots) = (ctx.run_secrets(), &self.services.secret_hosts().roots);
-        let rules = rules.map(|rules| rules.with_secrets(secrets, roots.clone()));
+        let rules = rules.map(|rules| rules.with_secrets(secrets, roots.clone()).with_approvals(ctx));
         Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
             Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),
             None => Box::new(rules),

@@ -170,6 +170,11 @@ pub struct ReadablePaths(pub Vec<PathBuf>);
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct WatchedAccess;
 
+/// In the extensions of a run whose approver is asked about each host that a process tries to reach and nobody granted.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub struct HostQuestions;
+
 /// In the extensions of a run on a copy of the project, which a process without a sandbox could leave.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

@@ -90,6 +90,9 @@ impl Egress {
 
     /// Ends every connection, and waits for the thread, which never blocks.
     pub(crate) fn stop(&mut self) {
+        if let Some(approvals) = &self.rules.approvals {
+            approvals.withdraw();
+        }
         drop(self.stop.take());
         self.thread.take().map(JoinHandle::join);
     }
@@ -113,6 +116,8 @@ struct Forwarder {
     next_id: u64,
     /// Until when nothing is accepted, because the host program had too few descriptors.
     accepts_from: Option<Instant>,
+    /// Connections to hosts that a person is asked about.
+    unanswered: Vec<UnansweredConnection>,
     /// Connections that wait for the connection to their host.
     waiting: VecDeque<u64>,
     connecting: ConnectThreads,
@@ -125,6 +130,12 @@ struct Forwarder {
     result_sender: mpsc::Sender<ConnectResult>,
     wake: PipeReader,
     waker: Arc<PipeWriter>,
+}
+
+/// A connection that waits for the answer of a person.
+struct UnansweredConnection {
+    stream: TcpStream,
+    host: String,
 }
 
 type ConnectResult = (u64, Result<TcpStream, ConnectError>);
@@ -184,6 +195,7 @@ impl Forwarder {
             connections: BTreeMap::new(),
             next_id: 0,
             accepts_from: None,
+            unanswered: Vec::new(),
             waiting: VecDeque::new(),
             connecting,
             proxies,
@@ -304,12 +316,9 @@ impl Forwarder {
         let Ok(local) = stream.local_addr() else { return };
         let (address, port) = (local.ip().to_canonical(), local.port());
         let Some(host) = self.granted_host(address, port) else {
-            let asked = self.names.host_at(address);
-            self.log.refuse_connection(&asked, port, &self.rules);
-            reset(&stream);
-            return;
+            return self.ask_or_refuse(stream, self.names.host_at(address), port);
         };
-        let has_room = self.connections.len() < MAX_CONNECTIONS;
+        let has_room = self.connections.len() + self.unanswered.len() < MAX_CONNECTIONS;
         let Some(permit) = has_room.then(|| ConnectionPermit::acquire(self.connections.len())).flatten()
         else {
             self.log.refuse_content(&host, port, &Refusal::TooMany);
@@ -331,6 +340,37 @@ impl Forwarder {
             sender.send(connection).ok();
             (&*waker).write_all(b"x").ok();
         });
+    }
+
+    /// Lets a connection to a host that is not granted wait for the answer of a person, or ends it where nobody is asked.
+    fn ask_or_refuse(&mut self, stream: TcpStream, host: String, port: u16) {
+        let has_room = self.connections.len() + self.unanswered.len() < MAX_CONNECTIONS;
+        let approvals =
+            self.rules.approvals.as_ref().filter(|approvals| has_room && approvals.is_open(&host, port));
+        let waker = self.waker.clone();
+        let asked = approvals.map(|approvals| {
+            approvals.ask(&host, port, move || {
+                (&*waker).write_all(b"x").ok();
+            })
+        });
+        if let Some(Ok(())) = asked {
+            self.unanswered.push(UnansweredConnection { stream, host });
+            return;
+        }
+        self.log.refuse_connection(&host, port, &self.rules);
+        reset(&stream);
+    }
+
+    /// Serves or ends the connections to hosts about which there is an answer by now.
+    fn take_answers(&mut self) {
+        let Some(approvals) = self.rules.approvals.clone() else { return };
+        let (pending, answered) = std::mem::take(&mut self.unanswered)
+            .into_iter()
+            .partition(|waiting| approvals.is_pending(&waiting.host));
+        self.unanswered = pending;
+        for UnansweredConnection { stream, .. } in answered {
+            self.admit(stream);
+        }
     }
 
     /// Passes on what the script sends to a host, as it is.
@@ -406,6 +446,7 @@ impl Forwarder {
 
     fn take_results(&mut self) {
         rustix::io::read(&self.wake, &mut [0; 64]).ok();
+        self.take_answers();
         while let Ok(connection) = self.encrypted.try_recv() {
             self.forward(connection, true);
         }

@@ -10,6 +10,7 @@ mod connection_permit;
 mod dns_connection;
 mod dns_message;
 mod forwarder;
+mod host_approvals;
 mod http_guard;
 mod name_table;
 mod network_log;

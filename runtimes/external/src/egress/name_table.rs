@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::dns_message::{Answer, QueryType};
 use super::network_log::NetworkLog;
 use super::rules::EgressRules;
+use metier_core::policy::DEFAULT_PORTS;
 
 /// The maximum number of names with an address.
 const MAX_NAMES: usize = 1024;
@@ -14,7 +15,7 @@ const MAX_NAMES: usize = 1024;
 /// The address before the first, from the range that the sandbox routes to its listeners.
 const BASE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
-/// Every granted name that was looked up, shared by the thread that answers and the run.
+/// Every name that was looked up and is granted, or may be after a question, shared by the thread that answers and the run.
 #[derive(Default)]
 pub(super) struct NameTable(Mutex<Names>);
 
@@ -37,7 +38,7 @@ impl NameTable {
             let address = Answer::Address(Ipv4Addr::LOCALHOST);
             return if kind == QueryType::A { address } else { Answer::Empty };
         }
-        if !rules.names(name) {
+        if !rules.names(name) && !rules.is_open_question(name, DEFAULT_PORTS[0]) {
             // Programs look up addresses by themselves, and further types only beside those.
             if kind != QueryType::Other {
                 log.refuse_name(name, rules);

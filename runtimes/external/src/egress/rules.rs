@@ -3,8 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::host_approvals::HostApprovals;
+
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{HostLookup, RootCertificates, RunAuthority, RunSecrets, non_public_kind};
+use metier_core::host::{
+    HostLookup, RootCertificates, RunAuthority, RunSecrets, SkillContext, non_public_kind,
+};
 use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
 use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
@@ -23,6 +27,8 @@ pub(crate) struct EgressRules {
     pub(super) roots: RootCertificates,
     /// By which their connections over TLS are opened, if they are.
     pub(super) authority: Option<Arc<RunAuthority>>,
+    /// The answers about hosts that are not granted, where a person is asked.
+    pub(super) approvals: Option<Arc<HostApprovals>>,
 }
 
 impl EgressRules {
@@ -40,6 +46,7 @@ impl EgressRules {
             secrets: None,
             roots: RootCertificates::default(),
             authority: None,
+            approvals: None,
         };
         let count = rules.ports().len();
         if count > MAX_EGRESS_PORTS {
@@ -57,6 +64,11 @@ impl EgressRules {
         Self { configured: hosts, ..self }
     }
 
+    /// The same where the approver of this run is asked about other hosts, if it is one in which hosts are asked about.
+    pub(crate) fn with_approvals(self, ctx: &SkillContext) -> Self {
+        Self { approvals: HostApprovals::new(ctx), ..self }
+    }
+
     /// The same with secrets that are put into requests, to hosts which these authorities certify.
     pub(crate) fn with_secrets(self, secrets: RunSecrets, roots: RootCertificates) -> Self {
         Self { secrets: Some(secrets), roots, ..self }
@@ -69,7 +81,8 @@ impl EgressRules {
 
     /// The hosts as they were granted, with their ports where they have any.
     pub(crate) fn host_names(&self) -> Vec<String> {
-        self.granted.iter().filter_map(|permission| permission.scope().map(str::to_owned)).collect()
+        let granted = self.granted.iter().filter_map(|permission| permission.scope().map(str::to_owned));
+        granted.chain(self.approvals.iter().flat_map(|approvals| approvals.allowed_hosts())).collect()
     }
 
     /// The ports of all hosts, in their order.
@@ -77,6 +90,7 @@ impl EgressRules {
         let mut ports: Vec<u16> = self
             .scopes()
             .flat_map(|scope| scope.port.map_or(DEFAULT_PORTS.to_vec(), |port| vec![port]))
+            .chain(self.approvals.iter().flat_map(|_| DEFAULT_PORTS))
             .collect();
         ports.sort_unstable();
         ports.dedup();
@@ -95,6 +109,12 @@ impl EgressRules {
     /// Whether this host may be connected to at this port.
     pub(super) fn allows(&self, host: &str, port: u16) -> bool {
         self.permissions.allows(&Access::connection(host, port))
+            || self.approvals.as_ref().is_some_and(|approvals| approvals.is_allowed(host, port))
+    }
+
+    /// Whether a person may be asked about this host at this port.
+    pub(super) fn is_open_question(&self, host: &str, port: u16) -> bool {
+        self.approvals.as_ref().is_some_and(|approvals| approvals.is_open(host, port))
     }
 
     /// The granted host that this name, its address and this port stand for.

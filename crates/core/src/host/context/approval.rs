@@ -183,6 +183,16 @@ impl SkillContext {
             .try_for_each(|permission| self.ask_for_access(&permission.as_access(), "").map(drop))
     }
 
+    /// Whether the approver may be asked about connections to this host.
+    pub fn may_ask_about_host(&self, host: &str, port: u16) -> bool {
+        self.permissions().approvable(&Access::connection(host, port)).is_some()
+    }
+
+    /// Asks the approver about connections to this host; returns whether they are allowed now.
+    pub fn ask_about_host(&self, host: &str, port: u16) -> bool {
+        self.ask_for_access(&Access::connection(host, port), "").unwrap_or(false)
+    }
+
     /// Asks the approver whether an interrupted step may be done again; without an approver it is. Fails if not.
     pub fn ask_to_repeat(&self, step: &str, item: Option<usize>, call: String) -> Result<()> {
         if self.providers().approver.is_none() {
