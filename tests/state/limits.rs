@@ -67,7 +67,7 @@ fn too_many_files_and_too_deep_folders_are_not_kept() {
     ] {
         let project = list_with("");
         write(&project.path(".metier/skills/list/scripts/more.py"), script);
-        let args = ["run", "list", "--allow", "state", "--script", "scripts/more.py"];
+        let args = ["run", "list", "--allow", "state", "--script", "scripts/more.py", "--timeout", "5m"];
         let answer = project.metier(&args);
         assert!(answer.code == 5 && answer.stderr.contains(reason), "{answer:?}");
         let state = only_state(&project);
