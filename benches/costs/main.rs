@@ -12,6 +12,7 @@ mod lua;
 mod mcp;
 mod modules;
 mod overshoot;
+mod previews;
 mod providers;
 mod ratios;
 mod registry;
@@ -45,6 +46,9 @@ fn main() {
         scripts::measure_starts();
         scripts::measure_connections();
         secrets::measure_requests();
+    }
+    if is_selected("previews") {
+        previews::measure_commands();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::previews;
+
 /// What we want to be true of a side and its floor.
 #[derive(Clone, Copy)]
 enum Goal {
@@ -237,6 +239,25 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(100.0, 1),
     ),
     ("a value that is used again / a copy of it", "cache/hit", "cache/copy", AddedMicros(20.0, 1)),
+    (
+        "`metier exec -- true` in a copy of the project / in the project",
+        "scripts/command_in_copy",
+        "scripts/command",
+        AddedMicros(1500.0, 1),
+    ),
+    ("`metier exec -- true`, watched / not", "scripts/command_watched", "scripts/command", Informational),
+    (
+        "a file that a watched shell opens / that another one opens",
+        "scripts/opens_watched",
+        "scripts/opens",
+        AddedMicros(10.0, previews::FILES),
+    ),
+    (
+        "`metier changes apply` of 2,000 new files, whole command / `cp -r` of them",
+        "scripts/apply",
+        "scripts/copy",
+        Times(1.43),
+    ),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
     (
         "three lines of Python, whole `metier run` / the interpreter alone",
