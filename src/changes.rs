@@ -9,7 +9,7 @@
 //! let store = ChangeStore::user()?;
 //! for stored in store.list()? {
 //!     let project = store.open_project(&stored.set)?;
-//!     let options = ApplyOptions { paths: None, keep_old: true };
+//!     let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
 //!     let report = store.apply(&stored.set.id, project.as_fd(), &options)?;
 //!     if !report.conflicts.is_empty() {
 //!         store.undo(&stored.set.id, project.as_fd())?;
@@ -22,6 +22,6 @@
 #[doc(inline)]
 pub use metier_changes::{
     ApplyOptions, ApplyReport, Change, ChangeKind, ChangeSet, ChangeStore, Conflict, DiffLine, EntryType,
-    FileIdentity, FileState, LineKind, ReadLimits, ReadRules, Refusal, RunFacts, StoreLimits,
+    FileIdentity, FileState, LineKind, PreviewCopy, ReadLimits, ReadRules, Refusal, RunFacts, StoreLimits,
     StoredChangeSet, TextDiff, summary,
 };

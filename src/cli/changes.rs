@@ -2,11 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use metier::changes::{
-    ApplyOptions, ApplyReport, Change, ChangeSet, ChangeStore, StoredChangeSet, TextDiff, summary,
-};
+use metier::changes::{ApplyOptions, ApplyReport, ChangeStore, StoredChangeSet, summary};
 use metier::error::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::output::{self, plural};
 use super::prompt::output_columns;
@@ -46,12 +44,8 @@ enum Action {
     },
 }
 
-/// Lines of a summary, and of the diff of one file.
+/// Lines of a summary.
 const MAX_SUMMARY_LINES: usize = 200;
-const MAX_DIFF_LINES: usize = 200;
-/// Files of which a diff is shown, and changes that are looked through for them.
-const MAX_DIFFS: usize = 50;
-const MAX_COMPARED: usize = 2_000;
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let store = ChangeStore::user()?;
@@ -71,7 +65,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             let plain =
                 |path: &String| path.strip_prefix("./").unwrap_or(path).trim_end_matches('/').to_owned();
             let paths = (!paths.is_empty()).then(|| paths.iter().map(plain).collect());
-            let options = ApplyOptions { paths, keep_old: *undoable };
+            let options = ApplyOptions { paths, keep_old: *undoable, ..ApplyOptions::default() };
             print_report(&store.apply(id, project.as_fd(), &options)?, "applied", session)
         }
         Some(Action::Discard { id }) => {
@@ -119,35 +113,18 @@ pub(super) fn show(
     session: &Session,
 ) -> Result<u8> {
     let set = &stored.set;
-    let diffs = project.into_iter().flat_map(|project| text_diffs(store, set, project));
     if session.json() {
-        let diffs = diffs_as_json(diffs);
+        let diffs = project.map_or_else(Vec::new, |project| store.text_diffs_as_json(set, project));
         return output::print_json(&json!({"change_set": stored, "diffs": diffs})).map(|()| 0);
     }
     output::print(&format!("{}  {}  {}", set.id, shorten_line(&set.skill, 60), set.ended))?;
     output::print(summary(set, output_columns(), MAX_SUMMARY_LINES).trim_end())?;
+    let diffs = project.into_iter().flat_map(|project| store.text_diffs(set, project));
     for (change, diff) in diffs {
         output::print(&format!("\n{}", escape_line(&change.path)))?;
         output::print(escape_text(&diff.to_string()).trim_end())?;
     }
     Ok(0)
-}
-
-/// The differences of texts, as JSON.
-pub(super) fn diffs_as_json<'a>(diffs: impl Iterator<Item = (&'a Change, TextDiff)>) -> Vec<Value> {
-    diffs.map(|(change, diff)| json!({"path": change.path, "diff": diff.to_string()})).collect()
-}
-
-/// The lines that differ in texts, of the first files that have any.
-pub(super) fn text_diffs<'a>(
-    store: &'a ChangeStore,
-    set: &'a ChangeSet,
-    project: BorrowedFd<'a>,
-) -> impl Iterator<Item = (&'a Change, TextDiff)> {
-    let diff = move |index| store.text_diff(set, index, project, MAX_DIFF_LINES).unwrap_or_default();
-    let compared = set.changes.iter().enumerate().take(MAX_COMPARED);
-    let diffs = compared.filter_map(move |(index, change)| Some((change, diff(index)?)));
-    diffs.filter(|(_, diff)| !diff.lines.is_empty()).take(MAX_DIFFS)
 }
 
 /// Prints what was done; the exit code is 1 where the project has something else than expected.

@@ -3,28 +3,20 @@
 //! The command moves itself to where the copy is in the place of the project, so that scripts of all languages and everything that it does for them
 //! find the copy there. Only what was opened before leads to the project.
 
-use std::fs;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::os::fd::AsFd;
+use std::path::Path;
 
-use metier::changes::{
-    ApplyOptions, ApplyReport, ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts, StoredChangeSet,
-    summary,
-};
+use metier::changes::{ApplyOptions, ChangeSet, ChangeStore, PreviewCopy, StoredChangeSet, summary};
 use metier::engine::{Invocation, Outcome};
-use metier::error::{ErrorKind, Result, SkillError};
+use metier::error::Result;
 use metier::trust::ProjectIdentity;
 use metier_core::executor::ProjectCopy;
-use metier_core::host::{DirCleaner, metier_dirs};
-use metier_sandbox::{OverlayRequest, enter_overlay};
-use rustix::fs::{FlockOperation, flock};
+use metier_core::host::outcome::ChangesReport;
+use metier_sandbox::enter_overlay;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
-use super::changes::{self, diffs_as_json, print_report, text_diffs};
+use super::changes::{self, print_report};
 use super::output;
 use super::prompt::{self, Question, Reply, output_columns};
 use super::proposed_grants::{self, proposed_grants};
@@ -110,94 +102,67 @@ impl PreviewArgs {
 
 /// A run in a copy of the project.
 pub struct Preview {
-    /// The project itself.
-    project: OwnedFd,
-    root: PathBuf,
-    skill: String,
-    started: SystemTime,
+    copy: PreviewCopy,
     decision: Decision,
-    folder: PreviewFolder,
 }
 
-/// An outcome with what its run changed.
+/// An outcome with what its run would have needed.
 #[derive(Serialize)]
 struct PreviewedOutcome<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
-    changes: &'a Changes,
     /// The permissions that the run would have needed.
     proposed_grants: Vec<String>,
 }
 
-/// What a run changed, and what became of it.
-#[derive(Serialize)]
-struct Changes {
-    #[serde(flatten)]
-    set: ChangeSet,
-    /// The lines that differ in texts.
-    diffs: Vec<Value>,
-    is_stored: bool,
-    /// What was applied, if the options say so.
-    applied: Option<ApplyReport>,
-}
-
 impl Preview {
     fn begin(project: &Path, skill: &str, decision: Decision) -> Result<Self> {
-        let failed = |error| SkillError::io(format_args!("failed to open {}", project.display()), error);
-        let root = project.canonicalize().map_err(failed)?;
-        let opened = fs::File::open(&root).map_err(failed)?;
-        let folder = PreviewFolder::create()
-            .map_err(|error| SkillError::io("failed to make a folder for what the run changes", error))?;
-        // The kernel mounts such an overlay, and then what it changed cannot be opened.
-        if folder.path.canonicalize().map_err(failed)?.starts_with(&root) {
-            let sentence =
-                format!("failed to run in a copy of the project: the data folder is in {}", root.display());
-            return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
-                .with_help("set METIER_DATA_DIR to the path of a folder outside of the project"));
-        }
-        let request =
-            OverlayRequest { lower: opened.as_fd(), upper: &folder.upper(), work: &folder.path.join(WORK) };
-        let started = SystemTime::now();
-        ProjectIdentity::fix_before_copy(&root);
-        enter_overlay(request).map_err(|error| {
-            let refusal = error.refusal();
-            let sentence = format!("failed to run in a copy of the project: {}", refusal.reason);
-            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(refusal.help)
+        let folder = ChangeStore::user()?.previews_folder();
+        let (copy, ()) = PreviewCopy::create(&folder, (project, skill), |root, request| {
+            ProjectIdentity::fix_before_copy(root);
+            enter_overlay(request)
         })?;
-        Ok(Self { project: opened.into(), root, skill: skill.to_owned(), started, decision, folder })
+        Ok(Self { copy, decision })
     }
 
     /// Shows what the run has changed, with the outcome if that is to be JSON, and does with it what the options or the person at the terminal
     /// say. Returns the exit code of the command, and the changes.
     pub fn finish(self, outcome: &Outcome, session: &Session) -> Result<(u8, ChangeSet)> {
         let code = outcome.exit_code();
-        let changes = self.read_and_decide(outcome, session)?;
-        let has_conflicts = changes.applied.as_ref().is_some_and(|report| !report.conflicts.is_empty());
+        let (set, report, has_conflicts) = self.read_and_decide(outcome, session)?;
         if session.json() {
-            let proposed_grants = proposed_grants(outcome, Some(&changes.set));
-            output::print_json(&PreviewedOutcome { outcome, changes: &changes, proposed_grants })?;
+            let proposed_grants = proposed_grants(outcome, Some(&set));
+            let mut outcome = outcome.clone();
+            outcome.changes = Some(Box::new(report));
+            output::print_json(&PreviewedOutcome { outcome: &outcome, proposed_grants })?;
         }
-        Ok((if code == 0 && has_conflicts { 1 } else { code }, changes.set))
+        Ok((if code == 0 && has_conflicts { 1 } else { code }, set))
     }
 
-    fn read_and_decide(&self, outcome: &Outcome, session: &Session) -> Result<Changes> {
-        let (set, upper) = self.read()?;
-        let mut changes = Changes { set, diffs: Vec::new(), is_stored: false, applied: None };
+    fn read_and_decide(
+        &self,
+        outcome: &Outcome,
+        session: &Session,
+    ) -> Result<(ChangeSet, ChangesReport, bool)> {
+        let project = self.copy.project();
+        let (set, upper) = self.copy.read()?;
+        let mut report = ChangesReport::new(json!(set), set.digest());
         if !session.json() {
-            print_summary(&changes.set, outcome, self.decision);
+            print_summary(&set, outcome, self.decision);
         }
-        if changes.set.changes.is_empty() {
-            return Ok(changes);
+        if set.changes.is_empty() {
+            return Ok((set, report, false));
         }
         let store = ChangeStore::user()?;
-        let stored = store.keep(&changes.set, upper.as_fd())?;
+        let stored = store.keep(&set, upper.as_fd())?;
         if session.json() {
-            changes.diffs = diffs_as_json(text_diffs(&store, &stored.set, self.project.as_fd()));
+            report.diffs = store.text_diffs_as_json(&stored.set, project);
         }
         let decision = match self.decision {
             Decision::Ask => self.ask(&store, &stored, session)?,
             decision => decision,
         };
+        let mut has_conflicts = false;
         match decision {
             Decision::Ask | Decision::Discard => {
                 store.discard(&stored.set.id)?;
@@ -208,7 +173,7 @@ impl Preview {
                 }
             }
             Decision::Store => {
-                changes.is_stored = true;
+                report.is_stored = true;
                 if !session.json() {
                     let id = &stored.set.id;
                     output::eprint(&format!(
@@ -218,16 +183,17 @@ impl Preview {
             }
             Decision::Apply => {
                 let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
-                let report = store.apply(&stored.set.id, self.project.as_fd(), &options)?;
-                changes.is_stored = true;
+                let applied = store.apply(&stored.set.id, project, &options)?;
+                report.is_stored = true;
                 if !session.json() {
-                    print_report(&report, "applied", session)?;
+                    print_report(&applied, "applied", session)?;
                     output::eprint(&format!("`metier undo {}` takes it back", stored.set.id));
                 }
-                changes.applied = Some(report);
+                has_conflicts = !applied.conflicts.is_empty();
+                report.applied = Some(json!(applied));
             }
         }
-        Ok(changes)
+        Ok((set, report, has_conflicts))
     }
 
     /// What the person at the terminal decides.
@@ -240,23 +206,13 @@ impl Preview {
             let question = Question::new(sentence, facts, "Apply them to the project?", CHOICES).views(VIEWS);
             match prompt::ask(&question, &|| false) {
                 Reply::Choice('l') => {
-                    let _ = changes::show(store, stored, Some(self.project.as_fd()), session)?;
+                    let _ = changes::show(store, stored, Some(self.copy.project()), session)?;
                 }
                 Reply::Choice('a') => return Ok(Decision::Apply),
                 Reply::Choice(_) => return Ok(Decision::Store),
                 Reply::No | Reply::Interrupt => return Ok(Decision::Discard),
             }
         }
-    }
-
-    fn read(&self) -> Result<(ChangeSet, OwnedFd)> {
-        let failed = |error| SkillError::io("failed to read what the run changed", error);
-        let upper = fs::File::open(self.folder.upper()).map_err(failed)?;
-        let facts = RunFacts { project: self.root.clone(), skill: self.skill.clone(), started: self.started };
-        let limits = ReadLimits::default();
-        let set =
-            ChangeSet::read(self.project.as_fd(), upper.as_fd(), &facts, &limits, &ReadRules::default())?;
-        Ok((set, upper.into()))
     }
 }
 
@@ -278,64 +234,5 @@ fn print_summary(set: &ChangeSet, outcome: &Outcome, decision: Decision) {
             " it connected to hosts ({}), which nothing takes back",
             escape_line(&network.hosts.join(", "))
         ));
-    }
-}
-
-const UPPER: &str = "upper";
-const WORK: &str = "work";
-const LOCK: &str = "lock";
-
-/// A folder for what one run changes, which ends with it. Those of runs that were killed end with the next one.
-struct PreviewFolder {
-    path: PathBuf,
-    /// Locked as long as the run lives.
-    _lock: fs::File,
-}
-
-impl PreviewFolder {
-    fn create() -> io::Result<Self> {
-        let parent =
-            metier_dirs::previews_dir().ok_or_else(|| io::Error::other("the user has no home folder"))?;
-        let mut builder = fs::DirBuilder::new();
-        builder.mode(0o700).recursive(true).create(&parent)?;
-        if let Some(reason) = metier_dirs::unsafe_reason(&parent) {
-            return Err(io::Error::other(reason));
-        }
-        remove_abandoned(&parent);
-        let path = tempfile::Builder::new().prefix("run-").tempdir_in(&parent)?.keep();
-        let lock = fs::File::create(path.join(LOCK))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        for name in [UPPER, WORK] {
-            builder.create(path.join(name))?;
-        }
-        Ok(Self { path, _lock: lock })
-    }
-
-    fn upper(&self) -> PathBuf {
-        self.path.join(UPPER)
-    }
-}
-
-impl Drop for PreviewFolder {
-    fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
-fn remove_abandoned(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let lock = fs::File::open(path.join(LOCK));
-        if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
-            remove(&path);
-        }
-    }
-}
-
-/// Removes a folder whatever modes a script gave to what is in it.
-fn remove(path: &Path) {
-    let emptied = DirCleaner::open(path).and_then(|mut cleaner| cleaner.remove_entries(usize::MAX));
-    if emptied.is_ok() {
-        fs::remove_dir(path).ok();
     }
 }

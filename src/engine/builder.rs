@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::{Engine, EngineFuture, EngineInner};
 use crate::audit::{AuditClient, AuditSink, AuditWriter};
+#[cfg(unix)]
+use crate::changes::ChangeStore;
 use crate::config::{Configuration, ResolvedConfiguration, with_configuration};
 use crate::engine::approval_memory::ApprovalMemory;
 use crate::engine::audit::AuditOptions;
@@ -81,6 +83,8 @@ pub struct EngineBuilder {
     providers: Providers,
     trust: Option<TrustStore>,
     state: Option<StateStore>,
+    #[cfg(unix)]
+    changes: Option<ChangeStore>,
     packages: Option<PackageStore>,
     pending: Option<PendingStore>,
     services: Option<RuntimeServices>,
@@ -124,6 +128,8 @@ impl EngineBuilder {
             providers: default_providers(),
             trust: None,
             state: None,
+            #[cfg(unix)]
+            changes: None,
             packages: None,
             pending: None,
             services: None,
@@ -398,6 +404,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Where runs [in a copy](super::Invocation::preview) of their project store what they would change; what a run changes is in the folder
+    /// `previews` beside it until then. Default: the store of the user.
+    #[cfg(unix)]
+    pub fn changes(mut self, store: ChangeStore) -> Self {
+        self.changes = Some(store);
+        self
+    }
+
     /// Where calls wait for a person whose invocation [allows it](super::Invocation::park).
     pub fn pending(mut self, store: PendingStore) -> Self {
         self.pending = Some(store);
@@ -535,6 +549,8 @@ impl EngineBuilder {
                 trust,
                 audit,
                 state: self.state,
+                #[cfg(unix)]
+                changes: self.changes,
                 packages: self.packages,
                 pending: self.pending,
                 lock_files: LockFileCache::default(),

@@ -63,6 +63,8 @@ pub struct Invocation {
     pub(super) journal: Option<JournalTarget>,
     pub(super) folder: Option<PathBuf>,
     pub(super) ask_first: bool,
+    /// Whether it runs in a copy of the project, and what becomes of the changes.
+    pub(super) preview: Option<Preview>,
     /// The folder of the journal that it resumes, on which the run works if it is one of the engine's.
     pub(super) journal_project: Option<PathBuf>,
     pub(super) trust: TrustOptions,
@@ -94,6 +96,15 @@ pub(super) enum StoredGrants {
     Configured,
     /// None.
     None,
+}
+
+/// What becomes of the changes that a run makes in a copy of its project; see [`Invocation::preview`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preview {
+    /// The outcome has them, and they end with the run.
+    Report,
+    /// They are stored as well, in the store of the engine, where they can be applied and discarded.
+    Store,
 }
 
 /// The name of the skill behind a command.
@@ -130,6 +141,7 @@ impl Invocation {
             journal: None,
             folder: None,
             ask_first: false,
+            preview: None,
             journal_project: None,
             trust: TrustOptions::default(),
             digest: None,
@@ -459,6 +471,41 @@ impl Invocation {
     /// public internet. Without this, such hosts are refused and listed in [`Outcome::refused`](super::Outcome::refused).
     pub fn ask_about_hosts(mut self) -> Self {
         self.extensions.insert(HostQuestions);
+        self
+    }
+
+    /// Runs in a copy of the project: the run, and all that it calls, finds the copy at the path of the project and has the grant `write`;
+    /// the project stays as it is. [`Outcome::changes`](super::Outcome::changes) then has what it changed: paths, states with sizes and
+    /// digests, and the lines that differ in texts.
+    ///
+    /// Protected files, quarantine and all other grants are as in other runs, and trust, remembered grants and the state of skills are those
+    /// of the project. Requests that were answered, what a skill keeps in its state, and what tools of this program do, are not undone. No
+    /// worker is shared with other runs, and no process outlives the run. A [provider of files](crate::host::FileProvider) is not asked.
+    ///
+    /// The run fails with `sandbox-unavailable` where there can be no copy (it takes Linux 5.11 with overlayfs and namespaces) or its script
+    /// cannot run in the sandbox, with `denied` if it is to run without one, and with `usage` if it has a journal.
+    ///
+    /// ```no_run
+    /// use std::os::fd::AsFd;
+    ///
+    /// use metier::changes::{ApplyOptions, ChangeStore};
+    /// use metier::engine::{Engine, Invocation, Preview};
+    ///
+    /// # fn main() -> metier::error::Result<()> {
+    /// let engine = Engine::builder(".").build()?;
+    /// let outcome = engine.run(Invocation::new("format").preview(Preview::Store));
+    /// if let Some(changes) = &outcome.changes {
+    ///     println!("{:#}", changes.set);
+    ///     let store = ChangeStore::user()?;
+    ///     let project = store.open_project(&store.find(changes.id())?.set)?;
+    ///     let options = ApplyOptions { digest: Some(changes.digest.clone()), ..ApplyOptions::default() };
+    ///     store.apply(changes.id(), project.as_fd(), &options)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn preview(mut self, preview: Preview) -> Self {
+        self.preview = Some(preview);
         self
     }
 

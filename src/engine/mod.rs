@@ -72,6 +72,8 @@ mod packages;
 mod permission_requests;
 mod pipeline;
 mod prepare_request;
+#[cfg_attr(not(unix), path = "preview_unsupported.rs")]
+mod preview;
 mod process_folders;
 mod project_folders;
 mod requested_permissions;
@@ -138,9 +140,9 @@ pub use doctor::{
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use gates::{AutonomyReport, GateReport};
-pub use invocation::Invocation;
+pub use invocation::{Invocation, Preview};
 #[doc(inline)]
-pub use metier_core::host::outcome::{LimitsReport, Outcome, RunWarning};
+pub use metier_core::host::outcome::{ChangesReport, LimitsReport, Outcome, RunWarning};
 pub use named_scripts::NamedScript;
 pub use packages::PreparedPackages;
 pub use permission_requests::{RequestSource, RequestedPermission};
@@ -197,6 +199,9 @@ struct EngineInner {
     audit: Option<AuditWriter>,
     lock_files: crate::trust::LockFileCache,
     state: Option<StateStore>,
+    /// In the place of the user's.
+    #[cfg(unix)]
+    changes: Option<crate::changes::ChangeStore>,
     packages: Option<PackageStore>,
     pending: Option<PendingStore>,
     digests: self::skill_digests::SkillDigests,

@@ -175,6 +175,10 @@ impl EngineInner {
                 return not_run(&skill, &limits, error);
             }
         };
+        let preview = match self.begin_preview((&set, &skill), &mut invocation) {
+            Ok(preview) => preview,
+            Err(error) => return not_run(&skill, &limits, error),
+        };
         let digest = trust.as_ref().and_then(RunTrust::digest);
         let run = ScriptRun {
             engine: self,
@@ -186,6 +190,7 @@ impl EngineInner {
             given_limits: limits,
             token,
             audit: trace.audit,
+            preview: preview.as_ref(),
         };
         let outcome = run.run(opened, &mut invocation, trace);
         let mut outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
@@ -226,6 +231,7 @@ impl EngineInner {
             given_limits: limits,
             token,
             audit: None,
+            preview: None,
         };
         let trace = RunTrace { id: RunId::next(), span: &tracing::Span::none(), events: None, audit: None };
         run.check_call(opened?, &invocation, trace, call)

@@ -7,13 +7,14 @@ use super::invocation::JournalTarget;
 use super::{EngineInner, Invocation};
 use crate::engine::base_url_hosts::base_url_hosts_of_run;
 use crate::engine::builder::with_validated_tools;
+use crate::engine::preview::files_of_run;
 use crate::engine::requested_permissions::{declared_permissions, requests_store, with_permissions};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{RuntimeId, Script, SkillExecutor};
+use metier_core::executor::{ProjectCopy, RuntimeId, Script, SkillExecutor};
 use metier_core::host::{ContextBuilder, Environment, Files, Providers, SkillContext, catch_panic};
 use metier_core::policy::{CancelToken, Limits, ThreadBudget};
 
@@ -34,7 +35,11 @@ impl EngineInner {
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, selected.runtime, &script, (mode, set.generation), &token)
         })?;
-        let providers = self.run_providers(invocation);
+        let mut providers = self.run_providers(invocation);
+        if invocation.extensions.get::<ProjectCopy>().is_some() {
+            // What an editor has is of the project, and it would be asked about changes that nothing makes there.
+            providers.files = None;
+        }
         let tool = selected.tool.as_deref().filter(|tool| tool.http().is_some());
         let hosts = base_url_hosts_of_run((skill, tool), (invocation, &providers), &token)?;
         let declared = with_permissions(declared_permissions(skill, selected.runtime), hosts.iter().cloned());
@@ -47,9 +52,10 @@ impl EngineInner {
         let requests_store = requests_store(&asked);
         let permissions =
             self.run_permissions(skill, (selected, listed, hosts), asked, invocation, protected)?;
+        let (project_files, files) = files_of_run(&folder.path, files, invocation)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
-            .project(Files::open_nofollow(&folder.path)?.with_secret_links(&folder.secret_links))
+            .project(project_files.with_secret_links(&folder.secret_links))
             .skill_files(files)
             .config_fields(skill.contract().map(|contract| contract.config.clone()))
             .permissions(permissions)

@@ -14,6 +14,7 @@ use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
 use crate::engine::model_texts::{ModelTexts, is_read_by_model};
 use crate::engine::output_cap::OutputCap;
+use crate::engine::preview::RunningPreview;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_audit::RunAudit;
 use crate::engine::run_context::catch_runtime_panic;
@@ -22,7 +23,7 @@ use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::{FileList, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::outcome::{CachedResult, RedactedOutcome};
 use metier_core::host::{
     AddressSpaceReservation, CallAccess, ContextBuilder, Files, KeepPaths, LogLevel, OutputSinks, Redaction,
@@ -57,6 +58,8 @@ pub(super) struct ScriptRun<'a> {
     pub(super) given_limits: Limits,
     pub(super) token: CancelToken,
     pub(super) audit: Option<&'a RunAudit>,
+    /// The copy of the project on which it runs, unless that is its caller's.
+    pub(super) preview: Option<&'a RunningPreview>,
 }
 
 /// A run that can start.
@@ -90,7 +93,8 @@ impl ScriptRun<'_> {
                 if let Some(audit) = self.audit {
                     audit.redact_input(&context);
                 }
-                self.outcome(result, &context, &limits, slot)
+                let outcome = self.outcome(result, &context, &limits, slot);
+                self.with_changes(outcome, &context)
             }
             Err(error) => not_run(self.skill, &limits, error),
         };
@@ -320,6 +324,22 @@ impl ScriptRun<'_> {
             .with_stop_cause(context.cancel().cause())
     }
 
+    /// The outcome with what the run changed in a copy of its project. If that cannot be read, the run has failed.
+    fn with_changes(&self, mut outcome: Outcome, context: &SkillContext) -> Outcome {
+        let Some(preview) = self.preview else { return outcome };
+        let texts = ModelTexts::for_run(context, self.engine.sanitize_profile(Some(self.skill)));
+        let shown = |value| texts.value(context.redaction().value(value), false).into_inner();
+        match preview.finish(shown) {
+            Ok(changes) => outcome.changes = Some(Box::new(changes)),
+            Err(error) if outcome.result.is_ok() => {
+                outcome.result = Err(context.redaction().error(error).into_inner());
+            }
+            Err(error) => tracing::warn!("the changes of a failed run cannot be read: {error}"),
+        }
+        outcome.sanitized += texts.changes();
+        outcome
+    }
+
     /// The value of a script; output that was passed on is none to validate.
     fn validate_value(&self, output: SkillOutput, context: &SkillContext) -> Result<Value> {
         match context.output_sinks() {
@@ -335,6 +355,10 @@ impl ScriptRun<'_> {
         input: &SkillInput,
         context: &SkillContext,
     ) -> Option<ResultSlot<'_>> {
+        // A value that comes from elsewhere changes nothing in a copy, and one that was made there says nothing of the project.
+        if context.extension::<ProjectCopy>().is_some() {
+            return None;
+        }
         let cache = self.engine.results.as_ref()?;
         let ttl = cache_ttl(self.skill, self.selected.runtime, context)?;
         // A key does not hold what the caller's own providers say.

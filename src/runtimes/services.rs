@@ -72,7 +72,7 @@ impl RuntimeServices {
     }
 
     /// What external scripts share.
-    pub(super) fn external(&self) -> &ExternalServices {
+    pub(crate) fn external(&self) -> &ExternalServices {
         &self.external
     }
 

@@ -8,6 +8,7 @@ use super::cli::Project;
 pub(super) fn assert_shape(outcome: &Value) {
     let keys = [
         "cached",
+        "changes",
         "digest",
         "duration_ms",
         "error",

@@ -193,6 +193,7 @@ fn an_outcome_in_json_has_every_key_every_time() {
         "refused",
         "digest",
         "cached",
+        "changes",
         "sanitized",
     ];
     let shell = Project::shell("metadata: {version: 1.2.0}\n", "echo '{\"a\": 1}'; echo talk >&2; exit 3\n");

@@ -30,6 +30,8 @@ mod nested;
 mod not_run;
 mod pending;
 mod permissions;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod previews;
 mod project;
 mod providers;
 mod redaction;

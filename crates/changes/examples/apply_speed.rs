@@ -79,7 +79,7 @@ fn main() {
             });
             let set = set.unwrap();
             measure(&mut keep, &mut || drop(store.keep(&set, upper_dir.as_fd()).unwrap()));
-            let options = ApplyOptions { paths: None, keep_old: true };
+            let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
             measure(&mut apply, &mut || {
                 let report = store.apply(&set.id, project_dir.as_fd(), &options).unwrap();
                 assert_eq!((report.applied.len(), report.conflicts.len()), (set.changes.len(), 0));

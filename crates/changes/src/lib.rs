@@ -28,6 +28,8 @@ mod operation;
 #[cfg(unix)]
 mod plan;
 #[cfg(unix)]
+mod preview_copy;
+#[cfg(unix)]
 mod private_file;
 #[cfg(unix)]
 mod reader;
@@ -47,6 +49,8 @@ mod summary;
 pub use self::apply::ApplyReport;
 pub use self::diff::{DiffLine, LineKind, TextDiff};
 pub use self::model::{Change, ChangeKind, ChangeSet, Conflict, EntryType, FileIdentity, FileState, Refusal};
+#[cfg(unix)]
+pub use self::preview_copy::PreviewCopy;
 #[cfg(unix)]
 pub use self::reader::{ReadLimits, ReadRules, RunFacts};
 #[cfg(unix)]

@@ -130,7 +130,7 @@ pub(crate) fn path_order(one: &str, other: &str) -> std::cmp::Ordering {
 }
 
 /// 32 hexadecimal digits by chance.
-fn random_id() -> Result<String> {
+pub(crate) fn random_id() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let sentence = format!("the system has no random numbers: {error}");

@@ -9,12 +9,13 @@ use std::time::Duration;
 use rustix::fs::{CWD, Dir, Mode, OFlags, fstat, openat, renameat};
 use rustix::io::Errno;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::apply::{ApplyReport, CONTENT, Direction, SetFolder, SetState};
 use super::content::{new_name, open_content, take};
 use super::diff::TextDiff;
 use super::journal::Journal;
-use super::model::{ChangeSet, Conflict, EntryType, escape};
+use super::model::{Change, ChangeSet, Conflict, EntryType, escape};
 use super::plan::select;
 use super::snapshot::identity;
 use super::stored_diff::stored_diff;
@@ -26,6 +27,10 @@ use metier_core::policy::Timestamp;
 const SET: &str = "set.json";
 /// The digits of an id.
 const ID_DIGITS: usize = 32;
+/// Lines of the diff of one file, files of which there is one, and changes that are looked through for them.
+const MAX_DIFF_LINES: usize = 200;
+const MAX_DIFFS: usize = 50;
+const MAX_COMPARED: usize = 2_000;
 /// A set that is being stored, and one that is being removed.
 const NEW_SUFFIX: &str = ".new";
 const DISCARDED_SUFFIX: &str = ".discarded";
@@ -78,6 +83,8 @@ pub struct ApplyOptions {
     pub paths: Option<Vec<String>>,
     /// Stores what the changes replace, so that they can be undone.
     pub keep_old: bool,
+    /// Applies the set only if this is its [digest](ChangeSet::digest): that of what somebody agreed to.
+    pub digest: Option<String>,
 }
 
 impl Default for StoreLimits {
@@ -121,6 +128,11 @@ impl ChangeStore {
     /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The folder beside it in which runs have what they change until it is stored.
+    pub fn previews_folder(&self) -> PathBuf {
+        self.folder.with_file_name(metier_dirs::PREVIEWS_DIR)
     }
 
     /// Stores a change set with the contents of its files, which are moved out of the upper folder where the file system allows that.
@@ -236,6 +248,24 @@ impl ChangeStore {
         stored_diff(set, change, &folder.content, project, max_lines).map_err(failed)
     }
 
+    /// The lines that differ in texts, of the first files that have any, each with its change.
+    pub fn text_diffs<'a>(
+        &'a self,
+        set: &'a ChangeSet,
+        project: BorrowedFd<'a>,
+    ) -> impl Iterator<Item = (&'a Change, TextDiff)> {
+        let diff = move |index| self.text_diff(set, index, project, MAX_DIFF_LINES).unwrap_or_default();
+        let compared = set.changes.iter().enumerate().take(MAX_COMPARED);
+        let diffs = compared.filter_map(move |(index, change)| Some((change, diff(index)?)));
+        diffs.filter(|(_, diff)| !diff.lines.is_empty()).take(MAX_DIFFS)
+    }
+
+    /// The same as JSON: `{path, diff}` of each.
+    pub fn text_diffs_as_json(&self, set: &ChangeSet, project: BorrowedFd<'_>) -> Vec<Value> {
+        let diffs = self.text_diffs(set, project);
+        diffs.map(|(change, diff)| json!({"path": change.path, "diff": diff.to_string()})).collect()
+    }
+
     /// Opens the project of a set at its recorded path; `usage` if another folder is there now.
     pub fn open_project(&self, set: &ChangeSet) -> Result<OwnedFd> {
         open_project(set)
@@ -247,6 +277,7 @@ impl ChangeStore {
         let (dir, _locked) = self.lock()?;
         let (set, state) = read(&dir, id)?;
         check_project(&set, project)?;
+        check_digest(&set, options.digest.as_deref())?;
         check_recovered(&dir, id)?;
         let selected = select(&set, options.paths.as_deref()).map_err(|path| {
             let sentence = format!("the change set {id} has no change at {path:?}");
@@ -351,6 +382,16 @@ fn check_project(set: &ChangeSet, project: BorrowedFd<'_>) -> Result<()> {
     }
     let sentence = format!("the change set {} is of another project: {}", set.id, escape(&set.project));
     Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name that project"))
+}
+
+/// Fails if the set is not the one that somebody agreed to.
+fn check_digest(set: &ChangeSet, agreed: Option<&str>) -> Result<()> {
+    if agreed.is_none_or(|agreed| agreed == set.digest()) {
+        return Ok(());
+    }
+    let sentence = format!("the change set {} has another digest than the one that is to be applied", set.id);
+    Err(SkillError::new(ErrorKind::Denied, sentence)
+        .with_help("look at the change set, and name the digest that it has"))
 }
 
 /// Fails if the set was being applied when a process was killed, and nobody could take that back yet.

@@ -93,7 +93,8 @@ fn some_paths_are_applied_with_their_folders() {
     assert_eq!(fs::read_to_string(bench.project.join("changed")).unwrap(), "old");
     let report = bench.apply(&id, Some(&["from/moved"]), true);
     assert_eq!(report.applied, ["to", "to/moved"]);
-    let options = ApplyOptions { paths: Some(vec!["nothing".to_owned()]), keep_old: false };
+    let options =
+        ApplyOptions { paths: Some(vec!["nothing".to_owned()]), keep_old: false, ..ApplyOptions::default() };
     let error = bench.store().apply(&id, bench.project_dir().as_fd(), &options).unwrap_err();
     assert!(error.to_string().contains("no change at \"nothing\""), "{error}");
     let rest = bench.apply(&id, None, true);

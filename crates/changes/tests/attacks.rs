@@ -88,7 +88,7 @@ fn files_that_somebody_writes_while_they_are_replaced_are_not_lost() {
         });
         let _end = EndOnDrop(&is_over);
         for _ in 0..ROUNDS {
-            let options = ApplyOptions { paths: None, keep_old: true };
+            let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
             let report = match bench.store().apply(&id, bench.project_dir().as_fd(), &options) {
                 Ok(report) => report,
                 // Somebody saved over the content in the moment in which it was at the path: the set has lost it, and nobody else.
@@ -236,7 +236,7 @@ fn full_disk() {
     let before = bench.tree();
     let id = bench.read_and_keep();
     let apply = |paths: Option<Vec<String>>, store: &ChangeStore| {
-        let options = ApplyOptions { paths, keep_old: true };
+        let options = ApplyOptions { paths, keep_old: true, ..ApplyOptions::default() };
         store.apply(&id, bench.project_dir().as_fd(), &options)
     };
     let error = apply(None, &bench.store()).unwrap_err().to_string();
@@ -253,7 +253,7 @@ fn full_disk() {
     let id = bench.read_and_keep();
     write(&small, "filler", &"x".repeat(150_000));
     let before = bench.tree();
-    let options = ApplyOptions { paths: None, keep_old: true };
+    let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
     let error = bench.store().apply(&id, bench.project_dir().as_fd(), &options).unwrap_err().to_string();
     assert!(error.contains("No space left") && error.contains("the project is as it was"), "{error}");
     assert_eq!(bench.tree(), before);

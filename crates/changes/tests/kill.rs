@@ -155,7 +155,7 @@ fn victim() {
     loop {
         let store = metier_changes::ChangeStore::open(store).unwrap();
         let report = if store.find(id).unwrap().applied.is_empty() {
-            let options = metier_changes::ApplyOptions { paths: None, keep_old: true };
+            let options = metier_changes::ApplyOptions { keep_old: true, ..Default::default() };
             store.apply(id, project.as_fd(), &options).unwrap()
         } else {
             store.undo(id, project.as_fd()).unwrap()

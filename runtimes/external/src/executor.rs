@@ -139,8 +139,12 @@ impl ExternalExecutor {
         // The state is that of one run at a time, what is left in the user's home is looked at after each run, and what was observed is known
         // when the process has ended.
         let changes_home = !ctx.permissions().writable_home_paths().is_empty();
-        let is_watched = ctx.extensions().get::<WatchedAccess>().is_some();
-        let value = if worker.is_single_run() || state.is_some() || changes_home || is_watched {
+        let is_watched = ctx.extension::<WatchedAccess>().is_some();
+        // One that is kept would go on in the copy of a project when that was looked at.
+        let is_in_copy = ctx.extension::<ProjectCopy>().is_some();
+        let is_last_run =
+            worker.is_single_run() || state.is_some() || changes_home || is_watched || is_in_copy;
+        let value = if is_last_run {
             start()?.run_once(input, ctx)
         } else {
             self.workers.run(WorkerKey::new(ctx, variables)?, input, ctx, start)

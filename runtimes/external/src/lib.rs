@@ -64,6 +64,8 @@ mod process;
 mod program_settings;
 #[cfg(unix)]
 mod program_version;
+#[cfg(unix)]
+mod project_overlay;
 mod protected;
 #[cfg(unix)]
 mod python_package;
@@ -105,6 +107,8 @@ pub use self::interpreter::path::{find_trusted, is_on_path};
 pub use self::interpreter_search::InterpreterSearch;
 #[cfg(unix)]
 pub use self::program_version::program_version;
+#[cfg(unix)]
+pub use self::project_overlay::ProjectOverlay;
 #[cfg(unix)]
 pub use self::run_temp_dir::remove_of_killed_host;
 pub use self::services::ExternalServices;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::egress::EgressRules;
 use crate::home_files::HomeFile;
@@ -11,6 +12,7 @@ use crate::interpreter::path::search_path;
 use crate::interpreter::path_dir::PathDir;
 use crate::interpreter::prefix::readable_paths;
 use crate::outside_repository::RepositoryAccess;
+use crate::project_overlay::ProjectOverlay;
 use crate::protected::granted_paths::{GrantedPath, defining_files, open_own_folder};
 use crate::protected::scan::scan_protected;
 use crate::protected::scan_result::{ScanNotes, ScanResult};
@@ -216,7 +218,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
         write,
         socket_dirs,
         private_folders: Vec::new(),
-        overlay: None,
+        overlay: ctx.extension::<Arc<ProjectOverlay>>().map(|overlay| overlay.mount_at(paths.project)),
         protected_paths,
     };
     FileRules { private_folders: private_tmp(&rules, paths).into_iter().collect(), ..rules }
@@ -304,7 +306,16 @@ pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Resul
     // Nothing is made for a grant that is refused.
     GrantedPath::resolve_all(ctx)?;
     let writable = ctx.permissions().writable_paths();
-    let exists = |path: &str| files.root().join(path).symlink_metadata().is_ok();
+    let host_paths = files.host_paths();
+    let exists = |path: &str| {
+        let whole = files.root().join(path);
+        match whole.parent().zip(whole.file_name()).filter(|_| host_paths.has_overlay() && !path.is_empty()) {
+            Some((folder, name)) => host_paths
+                .canonicalize(folder)
+                .is_ok_and(|folder| host_paths.symlink_metadata(&folder.join(name)).is_ok()),
+            None => whole.symlink_metadata().is_ok(),
+        }
+    };
     for path in writable.iter().filter(|path| !exists(path) && names_folder(path)) {
         files.with_permissions(ctx.permissions()).create_dir(path).ok();
     }

@@ -112,6 +112,8 @@ impl ScriptCommand {
         match self.opened_skill_files(ctx) {
             // One check suffices if the folder is still at the path where it was opened.
             Some(files) if self.file.is_unchanged_in(files) => Ok(self.file.path().to_owned()),
+            // What is at its path outside of the copy is not what would run.
+            _ if ctx.host_paths().is_overlaid(self.file.folder()) => Err(self.file.changed_error()),
             _ => self.file.verified_path(),
         }
     }
@@ -120,7 +122,7 @@ impl ScriptCommand {
     fn opened_skill_files<'a>(&self, ctx: &'a SkillContext) -> Option<&'a Files> {
         let folder = self.file.folder();
         let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
-        let metadata = folder.symlink_metadata().ok()?;
+        let metadata = ctx.host_paths().symlink_metadata(folder).ok()?;
         (files.file_id(Path::new("")).ok()? == file_id(&metadata)).then_some(files)
     }
 

@@ -73,6 +73,12 @@ impl ScriptFile {
         &self.path
     }
 
+    /// It is not what was loaded.
+    pub(super) fn changed_error(&self) -> SkillError {
+        let sentence = format!("{} has changed since it was loaded", self.name);
+        SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again")
+    }
+
     /// The absolute path, after a check that the file is a regular one inside the folder with the bytes that
     /// were loaded. Who may write there can still win a race against the interpreter.
     pub(super) fn verified_path(&self) -> Result<PathBuf> {
@@ -93,8 +99,7 @@ impl ScriptFile {
             return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
         }
         if *std::fs::read(&real).map_err(failed)? != *self.source {
-            let sentence = format!("{} has changed since it was loaded", self.name);
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again"));
+            return Err(self.changed_error());
         }
         Ok(self.path.clone())
     }

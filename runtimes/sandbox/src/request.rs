@@ -153,6 +153,13 @@ pub struct OverlayMount {
     pub(crate) server: Option<Arc<OwnedFd>>,
 }
 
+impl OverlayMount {
+    /// That of an overlay that has ended: no program starts with it.
+    pub fn unavailable(path: &(impl AsRef<OsStr> + ?Sized)) -> Self {
+        Self { target: PinnedPath::from(path), server: None }
+    }
+}
+
 /// Paths that a grant to read or write the folders around them does not include.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProtectedPaths {

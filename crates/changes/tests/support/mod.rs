@@ -86,7 +86,7 @@ impl Bench {
 
     pub fn apply(&self, id: &str, paths: Option<&[&str]>, keep_old: bool) -> ApplyReport {
         let paths = paths.map(|paths| paths.iter().map(|path| (*path).to_owned()).collect());
-        let options = ApplyOptions { paths, keep_old };
+        let options = ApplyOptions { paths, keep_old, ..ApplyOptions::default() };
         self.store().apply(id, self.project_dir().as_fd(), &options).unwrap()
     }
 

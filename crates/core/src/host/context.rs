@@ -54,6 +54,7 @@ use super::secret_broker::SecretBroker;
 use super::secret_origin::SecretOrigin;
 use super::steps::StepReport;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::host_paths::HostPaths;
 use crate::host::log::RunLog;
 use crate::policy::{
     Approval, CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode,
@@ -186,6 +187,12 @@ impl SkillContext {
     /// The project's root, if there is one.
     pub fn project_root(&self) -> Option<&Path> {
         self.inner.project.as_deref().map(Files::root)
+    }
+
+    /// By which the host reaches what the run sees in its project.
+    #[doc(hidden)]
+    pub fn host_paths(&self) -> HostPaths {
+        self.inner.project.as_deref().map(Files::host_paths).cloned().unwrap_or_default()
     }
 
     /// What the run may do.

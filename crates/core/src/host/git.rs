@@ -9,6 +9,8 @@ use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{File, OpenOptions};
 
+use crate::host::HostPaths;
+
 /// Maximum bytes read of a file that names a folder.
 const MAX_PATH_BYTES: u64 = 4096;
 /// Maximum bytes read of a configuration.
@@ -18,14 +20,14 @@ const MAX_CONFIG_FILES: usize = 64;
 
 /// The canonical folders and files that a `.git` refers to: the target of a symbolic link, the `PATH` of a file with `gitdir:
 /// PATH`, and the folder that a worktree shares.
-pub fn linked_paths(git: &Path) -> Vec<PathBuf> {
+pub fn linked_paths(git: &Path, paths: &HostPaths) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let is_link = git.symlink_metadata().is_ok_and(|about| about.is_symlink());
-    let Some(real) = std::fs::canonicalize(git).ok() else { return found };
+    let is_link = paths.symlink_metadata(git).is_ok_and(|about| about.is_symlink());
+    let Some(real) = paths.canonicalize(git).ok() else { return found };
     let above = git.parent().unwrap_or(Path::new("/"));
-    let own = path_in_file(&real, above, b"gitdir: ");
+    let own = path_in_file(&real, above, b"gitdir: ", paths);
     let shared_in = own.clone().unwrap_or_else(|| real.clone());
-    let shared = path_in_file(&shared_in.join("commondir"), &shared_in, b"");
+    let shared = path_in_file(&shared_in.join("commondir"), &shared_in, b"", paths);
     found.extend(is_link.then_some(real));
     found.extend(own);
     found.extend(shared);
@@ -60,7 +62,7 @@ impl OutsideRepository {
     pub fn find(project: &Path) -> Self {
         let git = project.join(".git");
         let Ok(about) = git.symlink_metadata() else { return Self::above(project) };
-        let targets: Vec<PathBuf> = linked_paths(&git);
+        let targets: Vec<PathBuf> = linked_paths(&git, &HostPaths::default());
         let is_outside = |path: &PathBuf| !path.starts_with(project);
         if let [own, shared] = targets.as_slice()
             && about.is_file()
@@ -92,7 +94,7 @@ impl OutsideRepository {
         let above = project.ancestors().skip(1).filter(|folder| folder.parent().is_some());
         let git = above.map(|folder| folder.join(".git")).find(|git| git.symlink_metadata().is_ok());
         let Some(git) = git else { return Self::default() };
-        let targets = linked_paths(&git);
+        let targets = linked_paths(&git, &HostPaths::default());
         let is_plain = git.symlink_metadata().is_ok_and(|about| about.is_dir());
         let shared = targets.last().filter(|_| !is_plain).unwrap_or(&git).clone();
         let folders = if is_plain { vec![git.clone()] } else { outermost(&targets) };
@@ -109,7 +111,7 @@ impl OutsideRepository {
 /// all of them have one owner. A project that was unpacked here can say anything in its `.git`, and nothing there.
 fn is_linked_worktree(git: &Path, own: &Path, shared: &Path) -> bool {
     let names = own.join("gitdir");
-    let back = target_in_file(&names, own, b"");
+    let back = target_in_file(&names, own, b"", &HostPaths::default());
     own.parent() == Some(&*shared.join("worktrees"))
         && back.is_some_and(|back| back == *git)
         && is_repository_at(own)
@@ -122,7 +124,10 @@ fn lenders(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
     let mut found: Vec<UnprovenRepository> = Vec::new();
     let mut objects = vec![repository.join("objects")];
     while let Some(folder) = objects.pop() {
-        let Some(text) = read_prefix(&folder.join("info/alternates"), MAX_PATH_BYTES) else { continue };
+        let Some(text) = read_prefix(&folder.join("info/alternates"), MAX_PATH_BYTES, &HostPaths::default())
+        else {
+            continue;
+        };
         let lines =
             text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#"));
         let named = lines.filter_map(|line| std::fs::canonicalize(folder.join(to_os_str(line)?)).ok());
@@ -174,16 +179,16 @@ pub fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 pub const REPOSITORY_ENTRIES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
 /// The folder that a file names after this prefix. A relative path is resolved from `above`.
-fn path_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
-    target_in_file(file, above, words).filter(|folder| folder.is_dir())
+fn path_in_file(file: &Path, above: &Path, words: &[u8], paths: &HostPaths) -> Option<PathBuf> {
+    target_in_file(file, above, words, paths).filter(|folder| paths.is_dir(folder))
 }
 
 /// The same, whatever lies there.
-fn target_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
-    let text = read_prefix(file, MAX_PATH_BYTES)?;
+fn target_in_file(file: &Path, above: &Path, words: &[u8], paths: &HostPaths) -> Option<PathBuf> {
+    let text = read_prefix(file, MAX_PATH_BYTES, paths)?;
     let path = text.strip_prefix(words)?;
     let end = path.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    std::fs::canonicalize(above.join(to_os_str(path.get(..=end)?)?)).ok()
+    paths.canonicalize(&above.join(to_os_str(path.get(..=end)?)?)).ok()
 }
 
 #[cfg(unix)]
@@ -199,10 +204,10 @@ fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
 }
 
 /// The content of a regular file; a named pipe is not read, since reading it could block.
-fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
+fn read_prefix(file: &Path, most: u64, paths: &HostPaths) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true).follow(FollowSymlinks::No);
-    let file = File::open_ambient_with(file, &options, ambient_authority()).ok()?;
+    let file = File::open_ambient_with(paths.at(file), &options, ambient_authority()).ok()?;
     let mut text = Vec::new();
     let is_file = file.metadata().ok()?.is_file();
     is_file.then(|| file.take(most).read_to_end(&mut text).ok()).flatten()?;
@@ -211,10 +216,10 @@ fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
 
 /// The paths that git reads or runs in the folder `tree` because of a configuration: the user's, and that of the repository of
 /// this `.git`. Symbolic links are resolved as far as the path exists; paths that do not exist are included.
-pub fn configured_paths(git: &Path, tree: &Path) -> Vec<PathBuf> {
-    let mut named = ConfigReader { worktree: tree, files_read: Vec::new(), paths: Vec::new() };
-    let own = std::fs::canonicalize(git).ok();
-    let own = own.into_iter().chain(linked_paths(git)).filter(|folder| folder.is_dir());
+pub fn configured_paths(git: &Path, tree: &Path, host_paths: &HostPaths) -> Vec<PathBuf> {
+    let mut named = ConfigReader { worktree: tree, host_paths, files_read: Vec::new(), paths: Vec::new() };
+    let own = host_paths.canonicalize(git).ok();
+    let own = own.into_iter().chain(linked_paths(git, host_paths)).filter(|folder| host_paths.is_dir(folder));
     let own = own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)));
     for file in own.chain(user_config_files()) {
         named.read(&file);
@@ -241,23 +246,24 @@ fn user_config_files() -> Vec<PathBuf> {
 /// The paths found so far.
 struct ConfigReader<'a> {
     worktree: &'a Path,
+    host_paths: &'a HostPaths,
     files_read: Vec<PathBuf>,
     paths: Vec<PathBuf>,
 }
 
 impl ConfigReader<'_> {
     fn read(&mut self, file: &Path) {
-        let Ok(file) = std::fs::canonicalize(file) else { return };
+        let Ok(file) = self.host_paths.canonicalize(file) else { return };
         if self.files_read.len() >= MAX_CONFIG_FILES || self.files_read.contains(&file) {
             return;
         }
         self.files_read.push(file.clone());
-        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES) else { return };
+        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES, self.host_paths) else { return };
         for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
             let above = file.parent().unwrap_or(Path::new("/"));
             if matches!(key.as_str(), "include.path" | "includeif.path") {
                 let included = expand_home(&value, above);
-                self.paths.extend(resolve_existing(&included));
+                self.paths.extend(resolve_existing(&included, self.host_paths));
                 self.read(&included);
             } else if key == "core.hookspath" {
                 self.add_hooks(&expand_home(&value, self.worktree));
@@ -270,7 +276,7 @@ impl ConfigReader<'_> {
     }
 
     fn add_hooks(&mut self, folder: &Path) {
-        let Some(folder) = resolve_existing(folder) else { return };
+        let Some(folder) = resolve_existing(folder, self.host_paths) else { return };
         if self.worktree.starts_with(&folder) {
             // Protecting the whole project for them is not possible; protecting their names is.
             self.paths.extend(HOOKS.map(|hook| folder.join(hook)));
@@ -284,8 +290,8 @@ impl ConfigReader<'_> {
         if word.is_empty() || word.starts_with('-') {
             return;
         }
-        let Some(path) = resolve_existing(&expand_home(word, self.worktree)) else { return };
-        if path.is_file() || (word.contains('/') && !path.is_dir()) {
+        let Some(path) = resolve_existing(&expand_home(word, self.worktree), self.host_paths) else { return };
+        if self.host_paths.is_file(&path) || (word.contains('/') && !self.host_paths.is_dir(&path)) {
             self.paths.push(path);
         }
     }
@@ -356,9 +362,8 @@ fn expand_home(path: &str, above: &Path) -> PathBuf {
 }
 
 /// A path with symbolic links resolved as far as it exists; `None` if `..` follows a part that does not exist.
-fn resolve_existing(path: &Path) -> Option<PathBuf> {
-    let (above, real) =
-        path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
+fn resolve_existing(path: &Path, paths: &HostPaths) -> Option<PathBuf> {
+    let (above, real) = path.ancestors().find_map(|above| Some((above, paths.canonicalize(above).ok()?)))?;
     let rest = path.strip_prefix(above).ok()?;
     let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
     is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
@@ -421,7 +426,7 @@ mod tests {
             fs::create_dir_all(top.join(made)).unwrap();
         }
         let says = |file: &str, text: &str| fs::write(top.join(file), text).unwrap();
-        let of = |git: &str| linked_paths(&top.join(git));
+        let of = |git: &str| linked_paths(&top.join(git), &HostPaths::default());
         says("one", "gitdir: meta\n");
         assert_eq!(of("one"), [top.join("meta")]);
         says("trees/one/commondir", "../../shared\n");
@@ -554,7 +559,7 @@ mod tests {
              [include]\n path = ../more/own.cfg\n[includeIf \"gitdir:~/x/\"] path = ../later.cfg\n\
              [alias]\n go = !tools/\\\ngo.sh\n[branch \"main\"]\n merge = refs/heads/main\n",
         );
-        let named = configured_paths(&top.join(".git"), &top);
+        let named = configured_paths(&top.join(".git"), &top, &HostPaths::default());
         let inside: Vec<_> = named
             .iter()
             .filter_map(|path| path.strip_prefix(&top).ok())
@@ -565,6 +570,9 @@ mod tests {
             [".husky/_", "later.cfg", "more/own.cfg", "tools/go.sh", "tools/show.sh", "tools/watch.sh"]
         );
         says(".git/config", "[core]\nhooksPath = .\n");
-        assert!(configured_paths(&top.join(".git"), &top).contains(&top.join("pre-commit")));
+        assert!(
+            configured_paths(&top.join(".git"), &top, &HostPaths::default())
+                .contains(&top.join("pre-commit"))
+        );
     }
 }

@@ -87,11 +87,6 @@ pub fn changes_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(CHANGES_DIR))
 }
 
-/// The directory of what runs in a copy of a project change.
-pub fn previews_dir() -> Option<PathBuf> {
-    Some(data_dir()?.join(PREVIEWS_DIR))
-}
-
 /// The directory of the audit log.
 pub fn audit_dir() -> Option<PathBuf> {
     Some(data_dir()?.join(AUDIT_DIR))
@@ -137,7 +132,8 @@ const PACKAGES_DIR: &str = "packages";
 const PENDING_DIR: &str = "pending";
 const AUDIT_DIR: &str = "audit";
 const CHANGES_DIR: &str = "changes";
-const PREVIEWS_DIR: &str = "previews";
+/// The name of the directory of what runs in a copy of a project change.
+pub const PREVIEWS_DIR: &str = "previews";
 /// The directories in the data directory.
 const DATA_ENTRIES: [&str; 8] = [
     TRUST_DIR,

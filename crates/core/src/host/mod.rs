@@ -26,6 +26,7 @@ mod function;
 mod functions;
 pub mod git;
 mod host_lookup;
+mod host_paths;
 mod http;
 mod io_error;
 mod leftovers;
@@ -87,6 +88,7 @@ pub use self::functions::{
     misplaced_text,
 };
 pub use self::host_lookup::HostLookup;
+pub use self::host_paths::HostPaths;
 pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
 #[cfg(unix)]

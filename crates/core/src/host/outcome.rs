@@ -24,7 +24,7 @@ const MAX_REASON_CHARS: usize = 500;
 /// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox, steps, warnings, grants, refused, digest, cached, sanitized}`.
+/// process, sandbox, steps, warnings, grants, refused, digest, cached, sanitized, changes}`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -64,6 +64,8 @@ pub struct Outcome {
     /// How many places in the value, the log, the error and the output of the process were changed because a model reads them: secrets
     /// that are known by their form, encoded secrets of the run, and characters that nobody sees. 0 for other runs.
     pub sanitized: u64,
+    /// What a run in a copy of its project changed; only previews have it.
+    pub changes: Option<Box<ChangesReport>>,
     /// Why a plan did not go on where an interrupted run of it ended, but from its beginning.
     #[doc(hidden)]
     pub started_over: Option<String>,
@@ -83,6 +85,50 @@ pub struct CachedResult {
 impl CachedResult {
     pub fn new(age: Duration) -> Self {
         Self { age }
+    }
+}
+
+/// What a run changed in a copy of its project, which itself is as it was.
+///
+/// In JSON the keys of the change set stand beside the others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ChangesReport {
+    /// The change set, as `metier::changes::ChangeSet` has it in JSON, without secrets of the run.
+    #[serde(flatten)]
+    pub set: Value,
+    /// That of the change set: whoever agrees to it agrees to exactly these changes.
+    pub digest: String,
+    /// The lines that differ in texts, of the first files that have any: `{path, diff}`.
+    pub diffs: Vec<Value>,
+    /// Whether the change set is stored, and can be applied by its id.
+    pub is_stored: bool,
+    /// What was applied of it, if anything was to be.
+    pub applied: Option<Value>,
+}
+
+/// For the other packages of metier; may change in any release.
+#[doc(hidden)]
+impl ChangesReport {
+    pub fn new(set: Value, digest: String) -> Self {
+        Self { set, digest, diffs: Vec::new(), is_stored: false, applied: None }
+    }
+}
+
+impl ChangesReport {
+    /// The id of the change set.
+    pub fn id(&self) -> &str {
+        self.set.get("id").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// How many paths are changed.
+    pub fn len(&self) -> usize {
+        self.set.get("changes").and_then(Value::as_array).map_or(0, Vec::len)
+    }
+
+    /// Whether no path is changed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -250,6 +296,7 @@ impl Outcome {
             digest: None,
             cached: None,
             sanitized: 0,
+            changes: None,
             started_over: None,
         }
     }
@@ -272,6 +319,7 @@ impl Outcome {
             digest: None,
             cached: None,
             sanitized: 0,
+            changes: None,
             started_over: None,
         }
     }
@@ -325,7 +373,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 17)?;
+        let mut record = serializer.serialize_struct("Outcome", 18)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -343,6 +391,7 @@ impl Serialize for Outcome {
         record.serialize_field("digest", &self.digest)?;
         record.serialize_field("cached", &self.cached)?;
         record.serialize_field("sanitized", &self.sanitized)?;
+        record.serialize_field("changes", &self.changes)?;
         record.end()
     }
 }

@@ -17,7 +17,7 @@ use crate::protected::scan::{is_git_dir_name, scan_protected};
 use crate::protected::scan_result::{ScanNotes, Version};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::metier_dirs::{permission_dirs, resolve_existing};
-use metier_core::host::{SkillContext, git};
+use metier_core::host::{HostPaths, SkillContext, git};
 use metier_core::policy::{
     Access, Permissions, is_quarantined_name, run_on_open_paths, secret_paths_in_folders,
 };
@@ -41,6 +41,8 @@ pub(crate) struct CreationGuard {
 /// Protected paths at the top of a project that did not exist.
 struct AbsentPaths {
     project: PathBuf,
+    /// By which the host reaches what the run sees there.
+    host_paths: HostPaths,
     traces: Mutex<BTreeMap<String, PathTrace>>,
     /// The paths that did not exist and that the run may create.
     granted: Vec<String>,
@@ -98,10 +100,18 @@ impl CreationGuard {
         let unnamed = own.iter().chain(&notes.absent_git_targets).map(String::as_str);
         let watched: Vec<&str> = watched.into_iter().chain(unnamed).collect();
         // The script does not create what exists already.
-        let is_absent = |path: &&str| !PathTrace::follow(project, Path::new(path)).target_exists();
+        let host_paths = ctx.host_paths();
+        let is_absent =
+            |path: &&str| !PathTrace::follow(project, Path::new(path), &host_paths).target_exists();
         let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();
         Some(Self {
-            absent_paths: AbsentPaths::register(project, &watched, granted, permissions.clone()),
+            was_repository: is_repository(project, &host_paths),
+            absent_paths: AbsentPaths::register(
+                (project, host_paths),
+                &watched,
+                granted,
+                permissions.clone(),
+            ),
             known_protected,
             build_files: notes.build_files.iter().cloned().collect(),
             granted_paths: writable_dirs
@@ -109,7 +119,6 @@ impl CreationGuard {
                 .filter_map(|folder| folder.strip_prefix(project).ok().map(Path::to_owned))
                 .collect(),
             writable_dirs,
-            was_repository: is_repository(project),
         })
     }
 
@@ -174,10 +183,11 @@ impl CreationGuard {
         const REPOSITORY_MARKER: &str = "HEAD";
         let project = &self.absent_paths.project;
         let is_writable = self.writable_dirs.iter().any(|folder| folder == project);
-        if self.was_repository || !is_writable || !is_repository(project) {
+        if self.was_repository || !is_writable || !is_repository(project, &self.absent_paths.host_paths) {
             return None;
         }
-        let moved = quarantine(project, project, OsStr::new(REPOSITORY_MARKER));
+        let moved =
+            quarantine(project, &self.absent_paths.host_paths, project, OsStr::new(REPOSITORY_MARKER));
         let is_gone = moved.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         (!is_gone).then(|| CreatedPath {
             protected_path: REPOSITORY_MARKER.to_owned(),
@@ -188,15 +198,15 @@ impl CreationGuard {
 
     /// Quarantines what was created at one path. Another run may create it again at the same time.
     fn quarantine_at(&self, protected_path: &str, before: &PathTrace) -> Vec<CreatedPath> {
-        let project = &self.absent_paths.project;
+        let (project, host_paths) = (&self.absent_paths.project, &self.absent_paths.host_paths);
         let mut all = Vec::new();
         for tries in 1.. {
-            let now = PathTrace::follow(project, Path::new(protected_path));
+            let now = PathTrace::follow(project, Path::new(protected_path), host_paths);
             let is_writable =
                 |step: &&TraceStep| self.writable_dirs.iter().any(|folder| step.folder.starts_with(folder));
             let Some(step) = now.first_new_step(before).filter(is_writable) else { break };
             let moved = match tries {
-                ..=MAX_TRIES => quarantine(project, &step.folder, &step.name),
+                ..=MAX_TRIES => quarantine(project, host_paths, &step.folder, &step.name),
                 _ => Err(io::Error::other("it is made again and again")),
             };
             match &moved {
@@ -227,7 +237,9 @@ impl CreationGuard {
             let path = place.strip_prefix(project).unwrap_or(place);
             let runs = protection.protects_change_of_last(&path.to_string_lossy())
                 && !protection.skill_folders().any(|folder| path.starts_with(folder));
-            if !is_below(&self.granted_paths, path) || !(is_named || runs || is_repository(place)) {
+            if !is_below(&self.granted_paths, path)
+                || !(is_named || runs || is_repository(place, &self.absent_paths.host_paths))
+            {
                 continue;
             }
             let path = path.to_string_lossy().escape_debug().to_string();
@@ -285,7 +297,7 @@ impl Drop for CreationGuard {
 
 impl AbsentPaths {
     fn register(
-        project: &Path,
+        (project, host_paths): (&Path, HostPaths),
         watched: &[&str],
         granted: Vec<String>,
         permissions: Permissions,
@@ -293,18 +305,23 @@ impl AbsentPaths {
         let mut guards = active_guards();
         guards.retain(|guard| guard.strong_count() > 0);
         let others: Vec<Arc<Self>> = guards.iter().filter_map(Weak::upgrade).collect();
-        let others: Vec<_> = others.iter().filter(|other| other.project == project).collect();
+        let others: Vec<_> = others
+            .iter()
+            .filter(|other| other.project == project && other.host_paths.is_same(&host_paths))
+            .collect();
         let trace = |path: &str| {
             let known = others.iter().find_map(|other| other.traces().get(path).cloned());
-            known.unwrap_or_else(|| PathTrace::follow(project, Path::new(path)))
+            known.unwrap_or_else(|| PathTrace::follow(project, Path::new(path), &host_paths))
         };
         let traces = watched.iter().map(|path| ((*path).to_owned(), trace(path)));
         let traces = traces.filter(|(_, trace)| !trace.target_exists()).collect();
         // What appeared during another run is for that run to judge.
         let is_known = |name: &String| others.iter().all(|other| other.accepts_name(name));
-        let known_names = protected_names(project, &permissions).into_iter().filter(is_known).collect();
+        let known_names =
+            protected_names((project, &host_paths), &permissions).into_iter().filter(is_known).collect();
         let paths = Arc::new(Self {
             project: project.to_owned(),
+            host_paths,
             traces: Mutex::new(traces),
             granted,
             known_names: Mutex::new(known_names),
@@ -321,7 +338,7 @@ impl AbsentPaths {
 
     /// Follows the protected names that have appeared at the top; returns one that is too many.
     fn trace_new_names(&self) -> Option<String> {
-        let names = protected_names(&self.project, &self.permissions).into_iter();
+        let names = protected_names((&self.project, &self.host_paths), &self.permissions).into_iter();
         let mut new_names = names.filter(|name| !self.accepts_name(name));
         for name in new_names.by_ref().take(MAX_NEW_NAMES) {
             let missing = PathTrace::missing(&self.project, &name);
@@ -336,33 +353,38 @@ impl AbsentPaths {
         let others = || {
             guards
                 .iter()
-                .filter(|other| other.project == self.project && !std::ptr::eq(&raw const ***other, self))
+                .filter(|other| self.is_of_same_project(other) && !std::ptr::eq(&raw const ***other, self))
         };
         if others().next().is_none() {
             return;
         }
-        let new_names = protected_names(&self.project, &self.permissions).into_iter();
+        let new_names = protected_names((&self.project, &self.host_paths), &self.permissions).into_iter();
         let granted_names: Vec<String> =
             new_names.filter(|name| self.permissions.allows(&Access::write(name))).collect();
         for other in others() {
             for name in &granted_names {
                 other.known_names().insert(name.clone());
                 if let Some(trace) = other.traces().get_mut(name) {
-                    *trace = PathTrace::follow(&self.project, Path::new(name));
+                    *trace = PathTrace::follow(&self.project, Path::new(name), &self.host_paths);
                 }
             }
             for path in &self.granted {
                 if let Some(trace) = other.traces().get_mut(path) {
-                    *trace = PathTrace::follow(&self.project, Path::new(path));
+                    *trace = PathTrace::follow(&self.project, Path::new(path), &self.host_paths);
                 }
             }
         }
     }
 
+    /// Whether the other run sees the same folder there.
+    fn is_of_same_project(&self, other: &Self) -> bool {
+        self.project == other.project && self.host_paths.is_same(&other.host_paths)
+    }
+
     /// Whether another active run may create this path. That run accepts it when it ends.
     fn is_granted_to_another(&self, protected_path: &str) -> bool {
         let guards: Vec<Arc<Self>> = active_guards().iter().filter_map(Weak::upgrade).collect();
-        let mut others = guards.iter().filter(|other| other.project == self.project);
+        let mut others = guards.iter().filter(|other| self.is_of_same_project(other));
         others.any(|other| {
             let is_granted = other.granted.iter().any(|path| path == protected_path)
                 || (!protected_path.contains('/')
@@ -394,9 +416,11 @@ fn list(paths: &[String]) -> String {
 }
 
 /// The names at the top of a project that need a permission that names them.
-fn protected_names(project: &Path, permissions: &Permissions) -> BTreeSet<String> {
-    let names =
-        entry_names(project).unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok());
+fn protected_names((project, paths): (&Path, &HostPaths), permissions: &Permissions) -> BTreeSet<String> {
+    let names = entry_names(&paths.at(project))
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|name| name.into_string().ok());
     let protection = permissions.protection();
     names
         .filter(|name| protection.protects_read_of_last(name) || protection.protects_change_of_last(name))
@@ -405,8 +429,8 @@ fn protected_names(project: &Path, permissions: &Permissions) -> BTreeSet<String
 }
 
 /// Whether git takes a folder for a repository, whatever its name.
-fn is_repository(folder: &Path) -> bool {
-    git::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
+fn is_repository(folder: &Path, paths: &HostPaths) -> bool {
+    git::is_repository(|name| paths.symlink_metadata(&folder.join(name)).is_ok())
 }
 
 /// How many names that have appeared at the top are quarantined at a time.

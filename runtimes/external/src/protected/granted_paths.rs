@@ -3,13 +3,13 @@
 //! A grant opens what its path leads to. Who wrote `write:.git/hooks` named the hooks of git, and who wrote `write:out` did not, wherever a
 //! link at `out` leads: a checkout may come with such a link, and another run may have made it.
 
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use crate::protected::scan_result::ScanResult;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::DefiningFiles;
-use metier_core::host::{Files, SkillContext, begins_with, git};
+use metier_core::host::{Files, HostPaths, SkillContext, begins_with, git};
 use metier_core::policy::{Access, PathProtection, Permissions, is_within};
 use metier_sandbox::PinnedPath;
 
@@ -32,20 +32,21 @@ impl GrantedPath {
         let mut paths = permissions.writable_paths();
         paths.retain(|path| permissions.allows(&Access::write(path.as_str())));
         let has_whole_project = paths.iter().any(String::is_empty);
-        let resolved = paths.into_iter().filter_map(|path| Self::resolve(files.root(), path));
+        let resolved = paths.into_iter().filter_map(|path| Self::resolve(files, path));
         let named = resolved.map(|granted| {
             if granted.is_linked() && granted.real_path.is_empty() && !has_whole_project {
                 return Err(granted.whole_project_error());
             }
-            granted.require_named_target(permissions, files.root())
+            granted.require_named_target(permissions, files)
         });
         named.collect()
     }
 
-    fn resolve(project: &Path, path: String) -> Option<Self> {
+    fn resolve(files: &Files, path: String) -> Option<Self> {
+        let (project, host_paths) = (files.root(), files.host_paths());
         let whole = project.join(&path);
         let (existing, real) =
-            whole.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)))?;
+            whole.ancestors().find_map(|above| Some((above, host_paths.canonicalize(above).ok()?)))?;
         let rest = whole.strip_prefix(existing).ok()?;
         // An empty path joined to a path leaves a `/` at its end.
         let place = real.join(rest).components().as_path().to_owned();
@@ -67,14 +68,14 @@ impl GrantedPath {
     }
 
     /// Itself, if a link leads it to nothing that is protected by its name, or if a grant names that.
-    fn require_named_target(self, permissions: &Permissions, project: &Path) -> Result<Self> {
+    fn require_named_target(self, permissions: &Permissions, files: &Files) -> Result<Self> {
         let protection = permissions.protection();
         // The folder of a product has no protected name, and holds its skills.
         let name = self.real_path.rsplit('/').next().unwrap_or_default();
         let holds_skills =
             || name.starts_with('.') && protection.skill_folder_below(&self.real_path).is_some();
         if self.is_linked() && (protection.protects_write(&self.real_path) || holds_skills()) {
-            self.require_named(&permissions.with_protected_path(&self.real_path, false), project)?;
+            self.require_named(&permissions.with_protected_path(&self.real_path, false), files)?;
         }
         Ok(self)
     }
@@ -88,16 +89,13 @@ impl GrantedPath {
     ) -> Result<Vec<PinnedPath>> {
         let Ok(files) = ctx.project() else { return Ok(Vec::new()) };
         let opened = granted.into_iter().map(|granted| {
-            Ok(granted
-                .is_open(ctx.permissions(), files.root(), found)?
-                .then(|| granted.pinned(files))
-                .flatten())
+            Ok(granted.is_open(ctx.permissions(), files, found)?.then(|| granted.pinned(files)).flatten())
         });
         opened.filter_map(Result::transpose).collect()
     }
 
     /// Whether it lies in nothing that is protected for what it is, or a grant names that.
-    fn is_open(&self, permissions: &Permissions, project: &Path, found: &ScanResult) -> Result<bool> {
+    fn is_open(&self, permissions: &Permissions, files: &Files, found: &ScanResult) -> Result<bool> {
         for around in found.containing(&self.place) {
             if let Some((_, first_name)) = found.notes.second_names.iter().find(|(path, _)| *path == *around)
             {
@@ -111,7 +109,7 @@ impl GrantedPath {
                     .with_protected_path(first_name, false)
                     .require(&Access::write(first_name), attempt)?;
             }
-            let Some(protected) = relative_path(project, around) else { continue };
+            let Some(protected) = relative_path(files.root(), around) else { continue };
             let narrowed = permissions.with_protected_path(&protected, false);
             // A path that is protected as a whole stays read-only, so its own name has to be granted.
             let leads_there = |(path, name): &(PathBuf, String)| {
@@ -125,15 +123,15 @@ impl GrantedPath {
             if !self.is_linked() {
                 return Ok(false);
             }
-            self.require_named(&narrowed, project)?;
+            self.require_named(&narrowed, files)?;
         }
         Ok(true)
     }
 
     /// Requires a permission for the path to which a link leads.
-    fn require_named(&self, permissions: &Permissions, project: &Path) -> Result<()> {
-        let (links, _) = symlinks_along(project, Path::new(&self.path));
-        let link = links.first().and_then(|link| relative_path(project, link)).unwrap_or_default();
+    fn require_named(&self, permissions: &Permissions, files: &Files) -> Result<()> {
+        let (links, _) = symlinks_along(files.root(), Path::new(&self.path), files.host_paths());
+        let link = links.first().and_then(|link| relative_path(files.root(), link)).unwrap_or_default();
         let attempt = format!(
             "{} leads through the link {} to {}, which needs a permission that names it",
             Access::write(self.path.as_str()),
@@ -179,7 +177,7 @@ pub(crate) fn open_own_folder<'a>(ctx: &'a SkillContext, found: &ScanResult) -> 
     let is_named = names.protects_read(&path) || names.protects_write(below);
     let around = found.containing(folder).filter_map(|around| relative_path(project, around));
     let is_around = || around.into_iter().any(|protected| !is_of_skills(&protected));
-    let is_repository = || git::is_repository(|name| folder.join(name).symlink_metadata().is_ok());
+    let is_repository = || git::is_repository(|name| files.has(name));
     let need = Access::write(path.as_str());
     if permissions.forbids(&need) || is_named || is_repository() || is_around() {
         let attempt =
@@ -190,19 +188,23 @@ pub(crate) fn open_own_folder<'a>(ctx: &'a SkillContext, found: &ScanResult) -> 
 }
 
 /// The symlinks in a project that a path leads through, as real paths; and what is at the path if it leads through none.
-pub(super) fn symlinks_along(project: &Path, path: &Path) -> (Vec<PathBuf>, Option<Metadata>) {
+pub(super) fn symlinks_along(
+    project: &Path,
+    path: &Path,
+    paths: &HostPaths,
+) -> (Vec<PathBuf>, Option<Metadata>) {
     let (mut links, mut last) = (Vec::new(), None);
     let mut place = project.to_owned();
     for part in path {
         place.push(part);
-        let Ok(about) = place.symlink_metadata() else { return (links, None) };
+        let Ok(about) = paths.symlink_metadata(&place) else { return (links, None) };
         // What is not a symlink, in a folder that leads through none, is its own real path.
         if !about.is_symlink() {
             last = Some(about);
             continue;
         }
         links.push(place.clone());
-        let Ok(real) = fs::canonicalize(&place) else { break };
+        let Ok(real) = paths.canonicalize(&place) else { break };
         if !real.starts_with(project) {
             break;
         }

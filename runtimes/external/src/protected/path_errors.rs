@@ -1,16 +1,19 @@
 //! What the errors of a path say about the access of a script to it.
 
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use metier_core::host::HostPaths;
+
 /// Whether a folder that could not be read is gone, or belongs to another user who denies access to the script too. A script could
 /// change the mode of a folder that belongs to the user.
-pub(super) fn is_inaccessible(folder: &Path, error: &io::Error) -> bool {
+pub(super) fn is_inaccessible(folder: &Path, paths: &HostPaths, error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
-    let is_own =
-        || fs::symlink_metadata(folder).is_ok_and(|about| about.uid() == rustix::process::getuid().as_raw());
+    let is_own = || {
+        let about = paths.symlink_metadata(folder);
+        about.is_ok_and(|about| about.uid() == rustix::process::getuid().as_raw())
+    };
     match error.kind() {
         NotFound | NotADirectory => true,
         PermissionDenied => !is_own(),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use metier_core::host::untrusted::MAX_SYMLINKS;
-use metier_core::host::{FileId, file_id};
+use metier_core::host::{FileId, HostPaths, file_id};
 
 /// A path at a moment.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ enum TraceEntry {
 
 impl PathTrace {
     /// Follows a path from a folder whose own path has no symlinks.
-    pub(crate) fn follow(from: &Path, path: &Path) -> Self {
+    pub(crate) fn follow(from: &Path, path: &Path, host_paths: &HostPaths) -> Self {
         let mut trace = Self { steps: Vec::new(), target_exists: false };
         let (mut folder, mut links) = (from.to_owned(), 0);
         let mut remaining = reversed_components(path);
@@ -49,7 +49,7 @@ impl PathTrace {
                 continue;
             }
             let place = folder.join(&name);
-            let found = inspect_entry(&place);
+            let found = inspect_entry(&place, host_paths);
             trace.steps.push(TraceStep { folder: folder.clone(), name, entry: found.clone() });
             match found {
                 TraceEntry::Missing => return trace,
@@ -102,11 +102,11 @@ fn reversed_components(path: &Path) -> Vec<OsString> {
     names.map(|part| part.as_os_str().to_owned()).collect()
 }
 
-fn inspect_entry(place: &Path) -> TraceEntry {
-    let looked = place.symlink_metadata().and_then(|about| {
+fn inspect_entry(place: &Path, paths: &HostPaths) -> TraceEntry {
+    let looked = paths.symlink_metadata(place).and_then(|about| {
         let is_link = about.is_symlink();
         if is_link {
-            std::fs::read_link(place).map(TraceEntry::Link)
+            paths.read_link(place).map(TraceEntry::Link)
         } else {
             Ok(TraceEntry::Existing(file_id(&about)))
         }
@@ -127,7 +127,7 @@ mod tests {
     fn new(before: fn(&Path), after: fn(&Path)) -> Option<OsString> {
         let folder = tempfile::tempdir().unwrap();
         let project = fs::canonicalize(folder.path()).unwrap();
-        let trace = || PathTrace::follow(&project, Path::new(".metier/skills"));
+        let trace = || PathTrace::follow(&project, Path::new(".metier/skills"), &HostPaths::default());
         before(&project);
         let known = trace();
         assert!(!known.target_exists());

@@ -10,14 +10,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat, renameat_with};
 use rustix::io::{Errno, Result};
 
-use metier_core::host::OPEN_BY_NAME;
+use metier_core::host::{HostPaths, OPEN_BY_NAME};
 use metier_core::policy::QUARANTINE_SUFFIX;
 
 /// Renames the entry `name` of a folder in the project to a name beside it that no program looks for. Returns the new path.
-pub(crate) fn quarantine(project: &Path, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
+pub(crate) fn quarantine(
+    project: &Path,
+    paths: &HostPaths,
+    folder: &Path,
+    name: &OsStr,
+) -> io::Result<PathBuf> {
     let inner = folder.strip_prefix(project).map_err(|_| io::ErrorKind::InvalidInput)?;
     // All folders on the way stay writable until the entry is renamed.
-    let mut folders = vec![WritableDir::open(CWD, project.as_os_str())?];
+    let mut folders = vec![WritableDir::open(CWD, paths.at(project).as_os_str())?];
     for part in inner {
         let above = folders.last().ok_or(io::ErrorKind::InvalidInput)?;
         folders.push(WritableDir::open(&above.folder, part)?);

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, FileType};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::protected::path_errors::{is_dangling, is_inaccessible};
 use crate::protected::scan_result::{ScanNotes, ScanResult, Version};
 use metier_core::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir, may_be_metier_dir};
 use metier_core::host::temp_dirs::metier_dirs_in;
-use metier_core::host::{FileId, SkillContext, file_id, git};
+use metier_core::host::{FileId, HostPaths, SkillContext, file_id, git};
 use metier_core::policy::{Access, PathProtection, runs_on_build};
 use metier_sandbox::ProtectedPaths;
 
@@ -39,6 +39,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
     let mut walk = ProtectedScan {
         ctx,
         project,
+        host_paths: ctx.host_paths(),
         can_write,
         can_change: can_write || defining_files(ctx).is_some(),
         entry_count: 0,
@@ -53,8 +54,13 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         queue: VecDeque::new(),
         covered_dirs: metier_dirs_in(project),
         metier_dirs: Vec::new(),
-        listings: Listings::of_project(project, protection),
+        listings: Listings::default(),
     };
+    // An overlay is gone when the run is over.
+    let is_lasting = !walk.host_paths.has_overlay();
+    if is_lasting {
+        walk.listings = Listings::of_project(project, protection);
+    }
     let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
     match walk.script_access("") {
         ScriptAccess::ReadWrite => {
@@ -65,7 +71,10 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         ScriptAccess::Read | ScriptAccess::Denied => walk.protect_dir(top),
     }
     walk.scan_queue();
-    std::mem::take(&mut walk.listings).keep(project, protection);
+    let listings = std::mem::take(&mut walk.listings);
+    if is_lasting {
+        listings.keep(project, protection);
+    }
     if let Some(own) = defining_files(ctx).and_then(|_| ctx.skill_files().ok()) {
         walk.scan_own_folder(own.root());
     }
@@ -76,6 +85,8 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
 struct ProtectedScan<'a> {
     ctx: &'a SkillContext,
     project: &'a Path,
+    /// By which the host reaches what the script sees.
+    host_paths: HostPaths,
     /// Whether the script may write to the project.
     can_write: bool,
     /// Whether it may write to the project, or to the folder of its skill.
@@ -114,6 +125,30 @@ struct ScanDir {
     is_package_dir: bool,
     /// Whether a folder above it is protected, so that the names below it do not decide.
     is_protected: bool,
+}
+
+/// An entry that a walk visits, and the folder in which the script sees it.
+struct Entry<'a> {
+    folder: &'a Path,
+    entry: DirEntry,
+}
+
+impl Entry<'_> {
+    fn place(&self) -> PathBuf {
+        self.folder.join(self.entry.file_name())
+    }
+
+    fn file_name(&self) -> OsString {
+        self.entry.file_name()
+    }
+
+    fn file_type(&self) -> io::Result<FileType> {
+        self.entry.file_type()
+    }
+
+    fn ino(&self) -> u64 {
+        self.entry.ino()
+    }
 }
 
 impl ScanDir {
@@ -192,7 +227,7 @@ impl ProtectedScan<'_> {
         }
         let mut path = folder.entry_path("");
         let above = path.len();
-        let read = Listing::read(&folder.full_path, |name, kind| {
+        let read = Listing::read(&self.host_paths.clone().at(&folder.full_path), |name, kind| {
             self.count_entries(1)?;
             path.truncate(above);
             path.push_str(&name.to_string_lossy());
@@ -211,7 +246,9 @@ impl ProtectedScan<'_> {
                 }
                 Ok(Some(listing))
             }
-            Err(ReadError::Io(error)) if is_inaccessible(&folder.full_path, &error) => Ok(None),
+            Err(ReadError::Io(error)) if is_inaccessible(&folder.full_path, &self.host_paths, &error) => {
+                Ok(None)
+            }
             Err(ReadError::Io(error)) => Err(format!("could not be read ({error})")),
             Err(ReadError::Stopped(why)) => Err(why),
         }
@@ -223,13 +260,14 @@ impl ProtectedScan<'_> {
         let names = PathProtection::default();
         self.walk(vec![own.to_owned()], |scan, entry| {
             let Ok(kind) = entry.file_type() else { return false };
-            let place = entry.path();
+            let place = entry.place();
             if kind.is_dir() && scan.cover_metier_dir(&place) {
                 return false;
             }
             let below = place.strip_prefix(own).unwrap_or(&place).to_string_lossy();
             let is_git = is_git_dir_name(&entry.file_name().to_string_lossy());
-            let has = |name: &str| place.join(name).symlink_metadata().is_ok();
+            let host_paths = &scan.host_paths;
+            let has = |name: &str| host_paths.symlink_metadata(&place.join(name)).is_ok();
             let is_repository = || kind.is_dir() && git::is_repository(has);
             if !is_git && !names.protects_change_of_last(&below) && !is_repository() {
                 let folder = place.parent().and_then(Path::file_name);
@@ -276,7 +314,9 @@ impl ProtectedScan<'_> {
         let is_protected = folder.is_protected || entry.is_protected;
         if !is_protected {
             if self.can_write && kind.is_file() && runs_on_build(&path) {
-                self.build_files.extend(file_version(&place).map(|version| (place.clone().into(), version)));
+                self.build_files.extend(
+                    file_version(&place, &self.host_paths).map(|version| (place.clone().into(), version)),
+                );
             }
             if folder.is_read_only && kind.is_file() {
                 self.note_hard_links(&place);
@@ -330,7 +370,7 @@ impl ProtectedScan<'_> {
         if self.covered_dirs.iter().any(|closed| closed.as_os_str() == place.as_os_str()) {
             return true;
         }
-        let is_found = is_metier_dir(place);
+        let is_found = is_metier_dir(&self.host_paths.at(place));
         if is_found {
             self.covered_dirs.push(place.to_owned());
             self.metier_dirs.push(place.to_owned());
@@ -342,16 +382,18 @@ impl ProtectedScan<'_> {
     fn hide(&mut self, place: &Path) {
         self.hidden.insert(place.to_owned());
         self.note_hard_links_below(place);
-        if !place.is_symlink() {
+        let host_paths = self.host_paths.clone();
+        if !host_paths.symlink_metadata(place).is_ok_and(|about| about.is_symlink()) {
             return;
         }
-        let real = match fs::canonicalize(place) {
+        let real = match host_paths.canonicalize(place) {
             Ok(real) => real,
             Err(error) if is_dangling(&error) => return,
             Err(error) => {
                 // A symlink to a folder outside that cannot be read leads a script nowhere either.
-                let leads_out =
-                    fs::read_link(place).is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
+                let leads_out = host_paths
+                    .read_link(place)
+                    .is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
                 if !(leads_out && error.kind() == io::ErrorKind::PermissionDenied) {
                     self.incomplete_reason =
                         Some(format!("{} cannot be followed: {error}", self.display_path(place)));
@@ -362,7 +404,7 @@ impl ProtectedScan<'_> {
         if self.project.starts_with(&real) {
             self.incomplete_reason =
                 Some(format!("{} is a link to the whole project", self.display_path(place)));
-        } else if real.starts_with(self.project) && real.symlink_metadata().is_ok() {
+        } else if real.starts_with(self.project) && host_paths.symlink_metadata(&real).is_ok() {
             let path = self.relative_path(&real);
             let narrowed = self.ctx.permissions().with_protected_path(&path, true);
             if narrowed.allows(&Access::write(path)) {
@@ -382,7 +424,7 @@ impl ProtectedScan<'_> {
 
     /// Protects what a link with a protected name leads to, if it is in the project and no grant names it.
     fn protect_link_target(&mut self, link: &Path) {
-        let Ok(target) = fs::canonicalize(link) else { return };
+        let Ok(target) = self.host_paths.canonicalize(link) else { return };
         let Ok(path) = target.strip_prefix(self.project) else { return };
         let path = path.to_string_lossy().into_owned();
         if path.is_empty() {
@@ -399,9 +441,10 @@ impl ProtectedScan<'_> {
         if !self.can_change {
             return;
         }
-        let linked = git::linked_paths(git);
+        let host_paths = self.host_paths.clone();
+        let linked = git::linked_paths(git, &host_paths);
         self.aliases.extend(linked.iter().map(|target| (target.clone(), git_path.to_owned())));
-        for place in linked.into_iter().chain(git::configured_paths(git, tree)) {
+        for place in linked.into_iter().chain(git::configured_paths(git, tree, &host_paths)) {
             let Ok(path) = place.strip_prefix(self.project) else { continue };
             let path = path.to_string_lossy().into_owned();
             if self.project.starts_with(&place) {
@@ -409,7 +452,7 @@ impl ProtectedScan<'_> {
                 self.incomplete_reason =
                     Some(format!("{} leads to the whole project", self.display_path(git)));
             } else if !self.is_write_granted(&path) {
-                if place.symlink_metadata().is_ok() {
+                if host_paths.symlink_metadata(&place).is_ok() {
                     self.note_hard_links_below(&place);
                     self.read_only.insert(place);
                 } else {
@@ -429,7 +472,7 @@ impl ProtectedScan<'_> {
             if self.script_access(path) != ScriptAccess::Read {
                 continue;
             }
-            let (links, found) = symlinks_along(self.project, Path::new(path));
+            let (links, found) = symlinks_along(self.project, Path::new(path), &self.host_paths);
             self.read_only.extend(links);
             let place = self.project.join(path);
             // The configuration of the project is a file beside the skills.
@@ -472,7 +515,8 @@ impl ProtectedScan<'_> {
 
     /// Whether a grant names an entry of a secret folder.
     fn has_granted_entry(&self, folder: &ScanDir) -> bool {
-        let mut names = fs::read_dir(&folder.full_path).into_iter().flatten().filter_map(Result::ok);
+        let mut names =
+            fs::read_dir(self.host_paths.at(&folder.full_path)).into_iter().flatten().filter_map(Result::ok);
         names.any(|entry| {
             let name = entry.file_name();
             self.script_access(&format!("{}/{}", folder.relative_path, name.to_string_lossy()))
@@ -482,7 +526,8 @@ impl ProtectedScan<'_> {
 
     /// Records a file that has other hard links.
     fn note_hard_links(&mut self, place: &Path) {
-        let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
+        let about =
+            self.host_paths.symlink_metadata(place).ok().filter(|about| about.is_file() && about.nlink() > 1);
         if let Some(about) = about {
             self.hard_linked_files.entry(file_id(&about)).or_insert_with(|| place.to_owned());
         }
@@ -492,16 +537,16 @@ impl ProtectedScan<'_> {
     fn note_hard_links_below(&mut self, place: &Path) {
         const GIT_STORAGE_DIRS: [&str; 4] = ["objects", "refs", "logs", "lfs"];
         self.note_hard_links(place);
-        if !place.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+        if !self.host_paths.symlink_metadata(place).is_ok_and(|about| about.is_dir()) {
             return;
         }
         self.walk(vec![place.to_owned()], |scan, entry| {
             let Ok(kind) = entry.file_type() else { return false };
-            if kind.is_dir() && scan.cover_metier_dir(&entry.path()) {
+            if kind.is_dir() && scan.cover_metier_dir(&entry.place()) {
                 return false;
             }
             if kind.is_file() {
-                scan.note_hard_links(&entry.path());
+                scan.note_hard_links(&entry.place());
             }
             kind.is_dir() && !GIT_STORAGE_DIRS.iter().any(|stored| entry.file_name() == *stored)
         });
@@ -513,16 +558,17 @@ impl ProtectedScan<'_> {
             return;
         }
         let numbers: HashSet<u64> = self.hard_linked_files.keys().map(|file| file.ino).collect();
-        let secret: HashSet<FileId> = self.hidden.iter().filter_map(|place| file_id_at(place)).collect();
+        let secret: HashSet<FileId> =
+            self.hidden.iter().filter_map(|place| file_id_at(place, &self.host_paths)).collect();
         let in_hidden = self.inodes_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
         let mut folders = vec![self.project.to_owned()];
         folders.extend(skill.filter(|skill| !skill.starts_with(self.project)));
         self.walk(folders, |scan, entry| {
             let Ok(kind) = entry.file_type() else { return false };
-            let place = entry.path();
+            let place = entry.place();
             if kind.is_file() && numbers.contains(&entry.ino()) {
-                let Some(found) = file_id_at(&place) else { return false };
+                let Some(found) = file_id_at(&place, &scan.host_paths) else { return false };
                 let Some(first_name) = scan.hard_linked_files.get(&found).cloned() else { return false };
                 if secret.contains(&found) || in_hidden.contains(&found.ino) {
                     scan.hidden.insert(place.clone());
@@ -540,7 +586,8 @@ impl ProtectedScan<'_> {
 
     /// The inode numbers of the files in hidden folders.
     fn inodes_in_hidden(&mut self) -> HashSet<u64> {
-        let is_folder = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|about| about.is_dir());
+        let is_folder =
+            |place: &&PathBuf| self.host_paths.symlink_metadata(place).is_ok_and(|about| about.is_dir());
         let folders = self.hidden.iter().filter(is_folder).cloned().collect();
         let mut numbers = HashSet::new();
         self.walk(folders, |_, entry| {
@@ -555,15 +602,16 @@ impl ProtectedScan<'_> {
 
     /// Visits the entries of these folders and of the folders for which `visit` returns true. After too many entries, the scan is
     /// incomplete.
-    fn walk(&mut self, mut pending: Vec<PathBuf>, mut visit: impl FnMut(&mut Self, &DirEntry) -> bool) {
+    fn walk(&mut self, mut pending: Vec<PathBuf>, mut visit: impl FnMut(&mut Self, &Entry<'_>) -> bool) {
         while let Some(folder) = pending.pop() {
             for entry in self.entries(&folder) {
                 if let Err(why) = self.count_entries(1) {
                     self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
                     return;
                 }
+                let entry = Entry { folder: &folder, entry };
                 if visit(self, &entry) {
-                    pending.push(entry.path());
+                    pending.push(entry.place());
                 }
             }
         }
@@ -571,8 +619,9 @@ impl ProtectedScan<'_> {
 
     /// The entries of a folder. If it cannot be read and the script may be able to, the result is incomplete.
     fn entries(&mut self, folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
-        let entries = fs::read_dir(folder);
-        if let Some(error) = entries.as_ref().err().filter(|error| !is_inaccessible(folder, error)) {
+        let entries = fs::read_dir(self.host_paths.at(folder));
+        let error = entries.as_ref().err();
+        if let Some(error) = error.filter(|error| !is_inaccessible(folder, &self.host_paths, error)) {
             self.incomplete_reason =
                 Some(format!("{} could not be read ({error})", self.display_path(folder)));
         }
@@ -627,13 +676,13 @@ fn remaining_mounts() -> usize {
     most.saturating_sub(used.split(|byte| *byte == b'\n').count())
 }
 
-fn file_version(place: &Path) -> Option<Version> {
-    let about = place.symlink_metadata().ok()?;
+fn file_version(place: &Path, paths: &HostPaths) -> Option<Version> {
+    let about = paths.symlink_metadata(place).ok()?;
     Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
 }
 
-fn file_id_at(place: &Path) -> Option<FileId> {
-    place.symlink_metadata().ok().as_ref().map(file_id)
+fn file_id_at(place: &Path, paths: &HostPaths) -> Option<FileId> {
+    paths.symlink_metadata(place).ok().as_ref().map(file_id)
 }
 
 pub(crate) fn is_git_dir_name(name: &str) -> bool {

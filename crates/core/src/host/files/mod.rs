@@ -58,13 +58,15 @@ use crate::error::{Result, SkillError};
 #[cfg(target_os = "linux")]
 use crate::host::canonical_folder;
 use crate::host::metier_dirs::leads_into_metier_dir;
-use crate::host::{FileId, file_id};
+use crate::host::{FileId, HostPaths, file_id};
 
 /// A directory tree, opened once. Every operation uses the handle, so replacing or renaming the root has no effect.
 pub struct Files {
     dir: Dir,
     root: PathBuf,
     backend: OpenBackend,
+    /// By which the host reaches what a run sees below the root.
+    host_paths: HostPaths,
     /// Paths in it that are metier's own: closed to everything that runs for a script. Others are recognized by their names.
     reserved_paths: OnceLock<Vec<String>>,
     protected_cache: ProtectedCache,
@@ -111,9 +113,31 @@ impl Files {
         Ok(Self::new(dir, backend, root.to_owned()))
     }
 
+    /// The tree that a run has in the place of the one at `root`, a canonical path: its open folder.
+    #[cfg(unix)]
+    pub fn of_overlay(folder: std::os::fd::OwnedFd, root: &Path) -> Result<Self> {
+        let failed =
+            |source| SkillError::io(format_args!("failed to open the copy of {}", root.display()), source);
+        let host_paths =
+            HostPaths::with_overlay(root, folder.try_clone().map_err(failed)?).map_err(failed)?;
+        let dir = Dir::from_std_file(folder.into());
+        let backend = fastest_backend(&dir);
+        Ok(Self { host_paths, ..Self::new(dir, backend, root.to_owned()) })
+    }
+
+    /// The tree below a folder of this one, which must not lead through symbolic links.
+    #[cfg(unix)]
+    pub fn open_below(&self, folder: &Path) -> io::Result<Self> {
+        let dir = (self.backend.open_dir)(&self.dir, folder)?;
+        // An empty path joined to a path leaves a `/` at its end.
+        let root = self.root.join(folder).components().collect();
+        Ok(Self { host_paths: self.host_paths.clone(), ..Self::new(dir, self.backend, root) })
+    }
+
     fn new(dir: Dir, backend: OpenBackend, root: PathBuf) -> Self {
         Self {
             backend,
+            host_paths: HostPaths::default(),
             reserved_paths: OnceLock::new(),
             protected_cache: ProtectedCache::default(),
             dir,
@@ -150,6 +174,11 @@ impl Files {
     /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
     pub fn file_id(&self, path: &Path) -> io::Result<FileId> {
         Ok(file_id(&self.metadata_nofollow(path)?))
+    }
+
+    /// By which the host reaches what a run sees below the root.
+    pub fn host_paths(&self) -> &HostPaths {
+        &self.host_paths
     }
 
     /// The canonical path of the root when it was opened.

@@ -74,6 +74,10 @@ impl FilesView<'_> {
 impl Files {
     /// The same files, with the cached links at the top of the project from an earlier run.
     pub fn with_secret_links(mut self, links: &SecretLinks) -> Self {
+        // Those of an overlay are for its run alone.
+        if self.host_paths.has_overlay() {
+            return self;
+        }
         self.protected_cache.shared_secret_links = links.clone();
         self
     }
@@ -181,7 +185,7 @@ impl Files {
         let is_own = self.metadata_nofollow(&folder.join(".git")).is_ok_and(|metadata| metadata.is_dir())
             && !has(".git/commondir");
         let protected_path = join_path(path, ".git");
-        let elsewhere = || git::linked_paths(&self.root.join(&folder).join(".git"));
+        let elsewhere = || git::linked_paths(&self.root.join(&folder).join(".git"), &self.host_paths);
         let git_targets = if is_own { Vec::new() } else { self.aliases(elsewhere(), &protected_path, true) };
         FolderInfo { is_repository, has_git: true, git_targets, config_targets: OnceLock::new() }
     }
@@ -193,7 +197,7 @@ impl Files {
         }
         folder.config_targets.get_or_init(|| {
             let root = self.root.join(name_encoding::decode(path));
-            let named = git::configured_paths(&root.join(".git"), &root);
+            let named = git::configured_paths(&root.join(".git"), &root, &self.host_paths);
             self.aliases(named, &join_path(path, ".git"), false)
         })
     }
@@ -257,7 +261,7 @@ impl Files {
         let named = links.map(|(name, _)| name_encoding::encode(&name).into_owned());
         let named = named.filter(|name| secrets.protects_read(name) && !name.eq_ignore_ascii_case(".git"));
         let aliases = named.flat_map(|name| {
-            let real = std::fs::canonicalize(self.root.join(name_encoding::decode(&name)));
+            let real = self.host_paths.canonicalize(&self.root.join(name_encoding::decode(&name)));
             self.aliases(real.into_iter().collect(), &name, true)
         });
         Ok(aliases.collect())

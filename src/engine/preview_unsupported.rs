@@ -1,0 +1,44 @@
+//! Runs in a copy of their project, on systems that have none.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{EngineInner, Invocation};
+use crate::engine::skill_set::SkillSet;
+use crate::registry::Skill;
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::Files;
+use metier_core::host::outcome::ChangesReport;
+
+/// Never created.
+pub(super) struct RunningPreview(Infallible);
+
+impl EngineInner {
+    /// Fails where the invocation wants a copy.
+    #[allow(clippy::unused_self, reason = "as where there are copies")]
+    pub(super) fn begin_preview(
+        &self,
+        _: (&SkillSet, &Skill),
+        invocation: &mut Invocation,
+    ) -> Result<Option<RunningPreview>> {
+        if invocation.preview.is_none() {
+            return Ok(None);
+        }
+        let sentence = "failed to run in a copy of the project: this system has no overlays";
+        Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
+    }
+}
+
+/// The files of the project, and those of the skill.
+pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Invocation) -> Result<(Files, Files)> {
+    Ok((Files::open_nofollow(project)?, skill_files))
+}
+
+impl RunningPreview {
+    /// There is none.
+    pub(super) fn finish(&self, _: impl Fn(Value) -> Value + Copy) -> Result<ChangesReport> {
+        match self.0 {}
+    }
+}
