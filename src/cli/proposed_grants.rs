@@ -45,7 +45,8 @@ fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> 
     all.into_iter().filter(|name| !everything || !name.starts_with("write:") || opens_more(name)).collect()
 }
 
-/// The grants for what a run changed: of a file that was there the file, of others the folder that they are in.
+/// The grants for what a run changed: the file that was there, or that is the only new one in its folder, and of others the folder that they
+/// are in.
 fn write_grants(set: &ChangeSet) -> BTreeSet<String> {
     let made: BTreeSet<&str> = set
         .changes
@@ -57,6 +58,7 @@ fn write_grants(set: &ChangeSet) -> BTreeSet<String> {
         let from = change.from.as_deref().map(|from| folder_of(from, &made));
         let own = match change.kind {
             ChangeKind::Changed | ChangeKind::Mode => change.path.as_str(),
+            ChangeKind::Created if is_lasting_file(change) && is_alone(change, &set.changes) => &change.path,
             _ if made.contains(change.path.as_str()) => outermost(&change.path, &made),
             _ => folder_of(&change.path, &made),
         };
@@ -73,6 +75,26 @@ fn write_grants(set: &ChangeSet) -> BTreeSet<String> {
         paths.iter().any(|outer| path.strip_prefix(*outer).is_some_and(|rest| rest.starts_with('/')))
     };
     paths.iter().filter(|path| !is_inner(path)).map(|path| format!("write:{path}")).collect()
+}
+
+/// Whether it is a new file that the next run would probably create, too: its name is that of a file, and has no date.
+fn is_lasting_file(change: &Change) -> bool {
+    const MAX_DIGITS: usize = 5;
+    let name = change.path.rsplit('/').next().unwrap_or_default();
+    let is_file = change.after.as_ref().is_some_and(|after| after.entry_type == EntryType::File);
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    is_file && !name.starts_with('.') && name.contains('.') && digits <= MAX_DIGITS
+}
+
+/// Whether nothing else is created, removed or renamed in the folder of this change.
+fn is_alone(change: &Change, all: &[Change]) -> bool {
+    let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let own = folder(&change.path);
+    let is_in_place = |other: &&Change| !matches!(other.kind, ChangeKind::Changed | ChangeKind::Mode);
+    let paths = |other: &Change| {
+        std::iter::once(folder(&other.path)).chain(other.from.as_deref().map(folder)).collect::<Vec<_>>()
+    };
+    all.iter().filter(is_in_place).flat_map(paths).filter(|other| *other == own).count() == 1
 }
 
 fn is_new_folder(change: &Change) -> bool {

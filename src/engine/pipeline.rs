@@ -175,8 +175,8 @@ impl EngineInner {
                 return not_run(&skill, &limits, error);
             }
         };
-        let preview = match self.begin_preview((&set, &skill), &mut invocation) {
-            Ok(preview) => preview,
+        let copy = match self.begin_copy((&set, &skill), selected.runtime, &mut invocation) {
+            Ok(copy) => copy,
             Err(error) => return not_run(&skill, &limits, error),
         };
         let digest = trust.as_ref().and_then(RunTrust::digest);
@@ -190,7 +190,7 @@ impl EngineInner {
             given_limits: limits,
             token,
             audit: trace.audit,
-            preview: preview.as_ref(),
+            copy: copy.as_ref(),
         };
         let outcome = run.run(opened, &mut invocation, trace);
         let mut outcome = outcome.map_error(|error| skill.with_location_path(error, Some(&selected.path)));
@@ -231,7 +231,7 @@ impl EngineInner {
             given_limits: limits,
             token,
             audit: None,
-            preview: None,
+            copy: None,
         };
         let trace = RunTrace { id: RunId::next(), span: &tracing::Span::none(), events: None, audit: None };
         run.check_call(opened?, &invocation, trace, call)

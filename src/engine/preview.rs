@@ -1,4 +1,7 @@
 //! A run in a copy of its project: an overlay that only the run sees. The engine and everybody else see the project itself.
+//!
+//! It is for previews, and for scripts that may create files: a sandbox opens what exists, and a folder only as a whole. In the copy they may
+//! do more in the folder around such a file, and what they were granted is applied when they have ended.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -7,34 +10,57 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{EngineInner, Invocation, Preview};
-use crate::changes::{ChangeStore, PreviewCopy};
+use crate::changes::{ApplyOptions, Change, ChangeKind, ChangeStore, PreviewCopy};
+use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ProjectCopy;
-use metier_core::host::Files;
+use metier_core::executor::{NewFiles, ProjectCopy, RuntimeId};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::policy::GrantOrigin;
-use metier_external::ProjectOverlay;
+use metier_core::host::{Files, RefusedAccess, RefusedTarget, SkillContext};
+use metier_core::policy::{Access, GrantOrigin, PathProtection, Permission, SandboxMode};
+use metier_external::{ProjectOverlay, new_files};
 
 /// The copy of a run that has begun.
-pub(super) struct RunningPreview {
+pub(super) struct RunningCopy {
     copy: PreviewCopy,
     /// In the extensions of the run as well.
     overlay: Arc<ProjectOverlay>,
     store: ChangeStore,
-    kind: Preview,
+    purpose: Purpose,
+}
+
+/// What the copy is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To show what the run would change.
+    Preview(Preview),
+    /// To create files that the run was granted.
+    NewFiles,
 }
 
 impl EngineInner {
-    /// Makes the copy that the invocation wants, and notes it in the invocation. A skill that another one calls has that of its caller.
-    pub(super) fn begin_preview(
+    /// Makes the copy that the run needs, if it needs one, and notes it in the invocation. A skill that another one calls has that of its
+    /// caller.
+    pub(super) fn begin_copy(
         &self,
         (set, skill): (&SkillSet, &Skill),
+        runtime: RuntimeId,
         invocation: &mut Invocation,
-    ) -> Result<Option<RunningPreview>> {
+    ) -> Result<Option<RunningCopy>> {
+        let (_, folder) = self.folders.of_run(set, skill, invocation)?;
+        let project = folder.path.clone();
         let Some(kind) = invocation.preview.take().filter(|_| invocation.caller.is_none()) else {
-            return Ok(None);
+            let files = self.files_to_create((skill, runtime), &project, invocation);
+            if files.is_empty() {
+                return Ok(None);
+            }
+            // Without it the run fails with a sentence about the first of them.
+            let begun = self.mount_copy(skill, &project, Purpose::NewFiles, invocation).ok();
+            if begun.is_some() {
+                invocation.extensions.insert(NewFiles(files));
+            }
+            return Ok(begun);
         };
         if invocation.journal.is_some() {
             let sentence = "a run in a copy of the project has no journal: its steps would count as finished, and the project has nothing of them";
@@ -45,18 +71,58 @@ impl EngineInner {
             let sentence = "failed to run in a copy of the project: this system has no overlays";
             return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"));
         }
-        let (_, folder) = self.folders.of_run(set, skill, invocation)?;
+        let begun = self.mount_copy(skill, &project, Purpose::Preview(kind), invocation)?;
+        invocation.grants.push(("write".parse()?, GrantOrigin::Caller));
+        invocation.extensions.insert(ProjectCopy);
+        Ok(Some(begun))
+    }
+
+    /// Files that do not exist and that the run may have the permission to create, relative to the project; none where its processes are not
+    /// in a sandbox, already have a copy, or somebody provides the files.
+    fn files_to_create(
+        &self,
+        (skill, runtime): (&Skill, RuntimeId),
+        project: &Path,
+        invocation: &Invocation,
+    ) -> Vec<String> {
+        if runtime != RuntimeId::EXTERNAL {
+            return Vec::new();
+        }
+        let grants = || invocation.grants.iter().map(|(permission, _)| permission);
+        // What is asked about is granted later, or not.
+        let requested = declared_permissions(skill, runtime);
+        let writable = grants().chain(requested.listed()).filter(|permission| permission.name() == "write");
+        let writable: Vec<String> =
+            writable.map(|permission| permission.scope().unwrap_or_default().to_owned()).collect();
+        let mut files = new_files(&writable, |path| project.join(path).symlink_metadata().is_ok());
+        files.retain(|path| project.join(path).parent().is_some_and(Path::is_dir));
+        let extensions = &invocation.extensions;
+        let is_in_copy =
+            || extensions.get::<ProjectCopy>().is_some() || extensions.get::<Arc<ProjectOverlay>>().is_some();
+        let is_unsandboxed = || {
+            self.run_sandbox_mode(skill, invocation) == SandboxMode::Off
+                || grants().any(|permission| permission.name() == "exec" && permission.scope().is_some())
+        };
+        let has_editor = || self.run_providers(invocation).files.is_some();
+        if files.is_empty() || is_in_copy() || is_unsandboxed() || has_editor() { Vec::new() } else { files }
+    }
+
+    fn mount_copy(
+        &self,
+        skill: &Skill,
+        project: &Path,
+        purpose: Purpose,
+        invocation: &mut Invocation,
+    ) -> Result<RunningCopy> {
         let services = self.script_cache.services().external();
         let store = self.change_store()?;
         let parent = store.previews_folder();
-        let (copy, overlay) = PreviewCopy::create(&parent, (&folder.path, skill.name()), |_, request| {
+        let (copy, overlay) = PreviewCopy::create(&parent, (project, skill.name()), |_, request| {
             ProjectOverlay::mount(services, request)
         })?;
         let overlay = Arc::new(overlay);
-        invocation.grants.push(("write".parse()?, GrantOrigin::Caller));
-        invocation.extensions.insert(ProjectCopy);
         invocation.extensions.insert(overlay.clone());
-        Ok(Some(RunningPreview { copy, overlay, store, kind }))
+        Ok(RunningCopy { copy, overlay, store, purpose })
     }
 
     /// The store of change sets: that of the engine, or that of the user.
@@ -84,22 +150,78 @@ pub(super) fn files_of_run(
     Ok((files, own))
 }
 
-impl RunningPreview {
-    /// What the run has changed, once all of its processes have ended. `shown` takes secrets out of what the outcome says of it.
-    pub(super) fn finish(&self, shown: impl Fn(Value) -> Value + Copy) -> Result<ChangesReport> {
+impl RunningCopy {
+    /// Applies what the run may change in its project, once all of its processes have ended, and reports what else it has changed as refused;
+    /// nothing of a preview.
+    pub(super) fn apply_granted(&self, context: &SkillContext) -> Result<()> {
+        if self.purpose != Purpose::NewFiles {
+            return Ok(());
+        }
+        self.overlay.end();
+        let (mut set, upper) = self.copy.read()?;
+        let permissions = context.permissions();
+        let is_granted = |path: &str| permissions.allows(&Access::write(path));
+        let (granted, refused): (Vec<Change>, Vec<Change>) = std::mem::take(&mut set.changes)
+            .into_iter()
+            .partition(|change| is_granted(&change.path) && change.from.as_deref().is_none_or(is_granted));
+        if let Some(first) = refused.first() {
+            let others = refused.len() - 1;
+            let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+            context.warn(format!(
+                "the script may create the files that it was granted; what else it changed around them was left out: {}{others}",
+                first.path.escape_debug()
+            ));
+        }
+        let refused = refused.into_iter().map(|change| {
+            let needed = needed_permission(&change, permissions.protection());
+            RefusedAccess::with_permission(needed.to_string(), RefusedTarget::Path(change.path), 1)
+        });
+        context.report_refused_accesses(refused.collect());
+        if granted.is_empty() {
+            return Ok(());
+        }
+        set.changes = granted;
+        let stored = self.store.keep(&set, upper.as_fd())?;
+        let applied = self.store.apply(&stored.set.id, self.copy.project(), &ApplyOptions::default());
+        self.store.discard(&stored.set.id)?;
+        match applied?.conflicts.first() {
+            None => Ok(()),
+            Some(conflict) => {
+                let sentence = format!("{}: {}", conflict.path.escape_debug(), conflict.reason);
+                Err(SkillError::new(ErrorKind::Io, sentence).with_help("run it again"))
+            }
+        }
+    }
+
+    /// What a preview has changed, once all of its processes have ended; `None` for other runs. `shown` takes secrets out of what the outcome
+    /// says of it.
+    pub(super) fn finish(&self, shown: impl Fn(Value) -> Value + Copy) -> Result<Option<ChangesReport>> {
+        let Purpose::Preview(kind) = self.purpose else { return Ok(None) };
         self.overlay.end();
         let (set, upper) = self.copy.read()?;
         let mut report = ChangesReport::new(json!(set), set.digest());
         if !set.changes.is_empty() {
             let stored = self.store.keep(&set, upper.as_fd())?;
             report.diffs = self.store.text_diffs_as_json(&stored.set, self.copy.project());
-            report.is_stored = self.kind == Preview::Store;
+            report.is_stored = kind == Preview::Store;
             if !report.is_stored {
                 self.store.discard(&stored.set.id)?;
             }
         }
         report.set = shown(report.set);
         report.diffs = report.diffs.into_iter().map(shown).collect();
-        Ok(report)
+        Ok(Some(report))
     }
+}
+
+/// The smallest permission with which a script could have made this change without a copy: that for a file that was there, or that for the
+/// folder around.
+fn needed_permission(change: &Change, protection: &PathProtection) -> Permission {
+    let narrowest = Access::write(change.path.as_str()).narrowest_permission(protection);
+    let path = match change.kind {
+        _ if narrowest.scope().is_some() => return narrowest,
+        ChangeKind::Changed | ChangeKind::Mode => change.path.as_str(),
+        _ => change.path.rsplit_once('/').map_or("", |(folder, _)| folder),
+    };
+    if path.is_empty() { narrowest } else { Permission::write(path).unwrap_or(narrowest) }
 }

@@ -9,20 +9,22 @@ use super::{EngineInner, Invocation};
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::Files;
+use metier_core::executor::RuntimeId;
 use metier_core::host::outcome::ChangesReport;
+use metier_core::host::{Files, SkillContext};
 
 /// Never created.
-pub(super) struct RunningPreview(Infallible);
+pub(super) struct RunningCopy(Infallible);
 
 impl EngineInner {
     /// Fails where the invocation wants a copy.
     #[allow(clippy::unused_self, reason = "as where there are copies")]
-    pub(super) fn begin_preview(
+    pub(super) fn begin_copy(
         &self,
         _: (&SkillSet, &Skill),
+        _: RuntimeId,
         invocation: &mut Invocation,
-    ) -> Result<Option<RunningPreview>> {
+    ) -> Result<Option<RunningCopy>> {
         if invocation.preview.is_none() {
             return Ok(None);
         }
@@ -36,9 +38,14 @@ pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Invocation) -
     Ok((Files::open_nofollow(project)?, skill_files))
 }
 
-impl RunningPreview {
+impl RunningCopy {
     /// There is none.
-    pub(super) fn finish(&self, _: impl Fn(Value) -> Value + Copy) -> Result<ChangesReport> {
+    pub(super) fn apply_granted(&self, _: &SkillContext) -> Result<()> {
+        match self.0 {}
+    }
+
+    /// There is none.
+    pub(super) fn finish(&self, _: impl Fn(Value) -> Value + Copy) -> Result<Option<ChangesReport>> {
         match self.0 {}
     }
 }

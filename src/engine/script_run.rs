@@ -14,7 +14,7 @@ use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
 use crate::engine::model_texts::{ModelTexts, is_read_by_model};
 use crate::engine::output_cap::OutputCap;
-use crate::engine::preview::RunningPreview;
+use crate::engine::preview::RunningCopy;
 use crate::engine::result_cache::{ResultSlot, cache_ttl, result_key};
 use crate::engine::run_audit::RunAudit;
 use crate::engine::run_context::catch_runtime_panic;
@@ -59,7 +59,7 @@ pub(super) struct ScriptRun<'a> {
     pub(super) token: CancelToken,
     pub(super) audit: Option<&'a RunAudit>,
     /// The copy of the project on which it runs, unless that is its caller's.
-    pub(super) preview: Option<&'a RunningPreview>,
+    pub(super) copy: Option<&'a RunningCopy>,
 }
 
 /// A run that can start.
@@ -93,6 +93,8 @@ impl ScriptRun<'_> {
                 if let Some(audit) = self.audit {
                     audit.redact_input(&context);
                 }
+                let applied = self.copy.map_or(Ok(()), |copy| copy.apply_granted(&context));
+                let result = result.and_then(|output| applied.map(|()| output));
                 let outcome = self.outcome(result, &context, &limits, slot);
                 self.with_changes(outcome, &context)
             }
@@ -326,11 +328,11 @@ impl ScriptRun<'_> {
 
     /// The outcome with what the run changed in a copy of its project. If that cannot be read, the run has failed.
     fn with_changes(&self, mut outcome: Outcome, context: &SkillContext) -> Outcome {
-        let Some(preview) = self.preview else { return outcome };
+        let Some(copy) = self.copy else { return outcome };
         let texts = ModelTexts::for_run(context, self.engine.sanitize_profile(Some(self.skill)));
         let shown = |value| texts.value(context.redaction().value(value), false).into_inner();
-        match preview.finish(shown) {
-            Ok(changes) => outcome.changes = Some(Box::new(changes)),
+        match copy.finish(shown) {
+            Ok(changes) => outcome.changes = changes.map(Box::new),
             Err(error) if outcome.result.is_ok() => {
                 outcome.result = Err(context.redaction().error(error).into_inner());
             }

@@ -107,6 +107,33 @@ fn a_trial_prints_one_line_of_grants_and_applies_only_on_request() {
 }
 
 #[test]
+fn a_trial_proposes_the_one_new_file_of_a_folder_and_that_grant_is_enough() {
+    let made = |script: &str| {
+        let project = Project::new()
+            .skill(".metier/skills/make")
+            .file(".metier/skills/make/scripts/main.sh", format!("#!/bin/sh\n{script}\n"))
+            .file("docs/a.txt", "one\n");
+        let answer = metier(&project, &["try", "make", "--json"])?;
+        Some((answer.json()["proposed_grants"].clone(), project))
+    };
+    let script = "echo x > out.json.tmp && mv out.json.tmp out.json && echo y > docs/new.md";
+    let Some((grants, project)) = made(script) else { return };
+    assert_eq!(grants, json!(["write:docs/new.md", "write:out.json"]));
+    let run = ["run", "make", "--allow", "write:docs/new.md", "--allow", "write:out.json"];
+    assert_eq!(project.metier(&run).code, 0);
+    assert_eq!((project.read("out.json"), project.read("docs/new.md")), ("x\n".into(), "y\n".into()));
+    for (script, expected) in [
+        ("echo x > docs/b.md; echo x > docs/c.md", "write:docs"),
+        ("echo x > docs/report-20261129.md", "write:docs"),
+        ("echo x > docs/report", "write:docs"),
+        ("rm docs/a.txt; echo x > docs/b.md", "write:docs"),
+        ("echo x > Makefile", "write"),
+    ] {
+        assert_eq!(made(script).unwrap().0, json!([expected]), "{script}");
+    }
+}
+
+#[test]
 fn a_trial_at_a_terminal_asks_about_each_host_and_changes_nothing() {
     let script = "
 import urllib.request

@@ -26,6 +26,8 @@ mod locations;
 mod nearness;
 mod nested;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod new_files;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod pending;

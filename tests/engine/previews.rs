@@ -241,7 +241,7 @@ fn protected_files_and_quarantine_hold_in_the_copy() {
     for name in [".vscode", ".netrc"] {
         let is_moved =
             |line: &&str| line.contains(&format!("made {name}")) && line.contains("it was moved to");
-        assert!(log.iter().any(|line| is_moved(&line)), "{name}: {log:?}");
+        assert!(log.iter().any(is_moved), "{name}: {log:?}");
         assert!(kinds.iter().any(|kind| kind.starts_with(&format!("created {name}."))), "{kinds:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::home;
 use crate::home_files::HomeFile;
@@ -13,6 +14,7 @@ use crate::policy;
 use crate::process::launch::Launch;
 use crate::process::run::{self, ProcessInput, ProcessOptions};
 use crate::process::setup_error::probe;
+use crate::project_overlay::ProjectOverlay;
 use crate::script_command::{PreparedLaunch, ProcessVariables, ScriptCommand};
 use crate::services::ExternalServices;
 use crate::worker::pool::{WorkerKey, WorkerPool};
@@ -141,7 +143,8 @@ impl ExternalExecutor {
         let changes_home = !ctx.permissions().writable_home_paths().is_empty();
         let is_watched = ctx.extension::<WatchedAccess>().is_some();
         // One that is kept would go on in the copy of a project when that was looked at.
-        let is_in_copy = ctx.extension::<ProjectCopy>().is_some();
+        let is_in_copy =
+            ctx.extension::<ProjectCopy>().is_some() || ctx.extension::<Arc<ProjectOverlay>>().is_some();
         let is_last_run =
             worker.is_single_run() || state.is_some() || changes_home || is_watched || is_in_copy;
         let value = if is_last_run {

@@ -106,6 +106,8 @@ pub use self::interpreter::detect::{check_override, interpreter_name, looks_like
 pub use self::interpreter::path::{find_trusted, is_on_path};
 pub use self::interpreter_search::InterpreterSearch;
 #[cfg(unix)]
+pub use self::policy::new_files;
+#[cfg(unix)]
 pub use self::program_version::program_version;
 #[cfg(unix)]
 pub use self::project_overlay::ProjectOverlay;

@@ -20,7 +20,7 @@ use crate::run_temp_dir::RunTempDir;
 use crate::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::user_packages::UserPackages;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ReadablePaths;
+use metier_core::executor::{NewFiles, ReadablePaths};
 use metier_core::host::git::OutsideRepository;
 use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
@@ -323,16 +323,28 @@ pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Resul
     if !exists("") || memchr::memmem::find(source, b"metier").is_some() {
         return Ok(());
     }
-    let is_opened_by =
-        |path: &str, other: &String| other.len() < path.len() && is_within(path, other) && exists(other);
-    let opens_nothing =
-        |path: &&String| !exists(path) && !writable.iter().any(|other| is_opened_by(path, other));
-    let Some(path) = writable.iter().find(opens_nothing) else { return Ok(()) };
+    let can_be_created = |path: &String| {
+        ctx.extensions().get::<NewFiles>().is_some_and(|NewFiles(files)| files.contains(path))
+    };
+    let Some(path) = new_files(&writable, exists).into_iter().find(|path| !can_be_created(path)) else {
+        return Ok(());
+    };
     let sentence =
-        format!("{} opens nothing to a script in a sandbox: {path} does not exist", Access::write(path));
+        format!("{} opens nothing to a script in a sandbox: {path} does not exist", Access::write(&path));
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let help = format!("create {path} before the run, or grant {} as well", Access::write(folder));
     Err(SkillError::new(ErrorKind::Denied, sentence).with_help(help))
+}
+
+/// Of paths that a run may change, those which the sandbox cannot open since nothing is there: they are meant as files, and no other path
+/// opens the folder around them.
+pub fn new_files(writable: &[String], exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let is_opened_by =
+        |path: &str, other: &String| other.len() < path.len() && is_within(path, other) && exists(other);
+    let is_new = |path: &&String| {
+        !exists(path) && !names_folder(path) && !writable.iter().any(|other| is_opened_by(path, other))
+    };
+    writable.iter().filter(is_new).cloned().collect()
 }
 
 /// Whether a path that does not exist is meant as a folder. Other names with an extension, or that begin with a dot, may be meant as a

@@ -175,6 +175,12 @@ pub struct WatchedAccess;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct HostQuestions;
 
+/// In the extensions of a run whose project is an overlay of its own: files that do not exist, relative to the project, which its processes
+/// may create there where it has the permission. What else they change in the folders around is not applied to the project.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub struct NewFiles(pub Vec<String>);
+
 /// In the extensions of a run on a copy of the project, which a process without a sandbox could leave.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

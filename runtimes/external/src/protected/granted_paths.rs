@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::protected::scan_result::ScanResult;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::DefiningFiles;
+use metier_core::executor::{DefiningFiles, NewFiles};
 use metier_core::host::{Files, HostPaths, SkillContext, begins_with, git};
 use metier_core::policy::{Access, PathProtection, Permissions, is_within};
 use metier_sandbox::PinnedPath;
@@ -31,6 +31,7 @@ impl GrantedPath {
         let permissions = ctx.permissions();
         let mut paths = permissions.writable_paths();
         paths.retain(|path| permissions.allows(&Access::write(path.as_str())));
+        paths.extend(folders_of_new_files(ctx).map(str::to_owned));
         let has_whole_project = paths.iter().any(String::is_empty);
         let resolved = paths.into_iter().filter_map(|path| Self::resolve(files, path));
         let named = resolved.map(|granted| {
@@ -146,6 +147,14 @@ impl GrantedPath {
         let file_id = files.file_id(self.place.strip_prefix(files.root()).ok()?).ok()?;
         Some(PinnedPath { path: self.place.clone().into(), file_id: Some(file_id) })
     }
+}
+
+/// The folders of files that the run may create in an overlay of its own.
+pub(crate) fn folders_of_new_files(ctx: &SkillContext) -> impl Iterator<Item = &str> {
+    let files = ctx.extensions().get::<NewFiles>().into_iter().flat_map(|NewFiles(files)| files);
+    files
+        .filter(|file| ctx.permissions().allows(&Access::write(file.as_str())))
+        .map(|file| file.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
 /// What a run that may change its skill's own folder must not change in it; `None` if it may not change the folder.
