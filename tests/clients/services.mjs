@@ -24,7 +24,7 @@ function check(holds, what) {
 
 const answers = {
     'GET /repos/octocat/hello-world/issues/7': { number: 7, title: 'One of many', labels: [], node_id: 'x' },
-    'GET /api/0/issues/7/': { id: '7', title: 'TypeError', project: { slug: 'web' } },
+    'GET /api/0/organizations/acme/issues/7/': { id: '7', title: 'TypeError', project: { slug: 'web' } },
     'GET /rest/v1/orders?limit=100&select=%2A': [{ id: 1 }],
     'POST /slack': 'ok',
     'POST /discord': '',
