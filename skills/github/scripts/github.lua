@@ -56,7 +56,8 @@ local function existing(request)
 		head = string.match(request.repo, "^[^/]+") .. ":" .. head
 	end
 	for _, state in { "open", "all" } do
-		local is_answered, found = pcall(ctx.tool, ".find_pull_request", { repo = request.repo, head = head, state = state })
+		local wanted = { repo = request.repo, head = head, base = request.base, state = state }
+		local is_answered, found = pcall(ctx.tool, ".find_pull_request", wanted)
 		if not is_answered then
 			-- What matters is why nothing was opened.
 			ctx.log("warn", `the pull request that exists was not found: {found}`)
