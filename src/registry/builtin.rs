@@ -14,7 +14,7 @@ macro_rules! builtin_skills {
 }
 
 builtin_skills! {
-    "betterstack" "1.0.0": "SKILL.md", "scripts/query.lua", "skill.yaml";
+    "betterstack" "1.0.0": "SKILL.md", "scripts/query.lua", "scripts/sources.lua", "skill.yaml";
     "changelog" "1.0.0": "SKILL.md", "scripts/changelog.py", "skill.yaml";
     "datadog" "1.0.0": "SKILL.md", "skill.yaml";
     "github" "1.0.0": "SKILL.md", "scripts/github.lua", "skill.yaml";
