@@ -308,6 +308,8 @@ fn what_cannot_be_a_call_is_refused_at_its_line() {
         ("result: $secrets.token", "means nothing here"),
         ("result: $config.region", "means nothing here"),
         ("multi_segment: [id]", "not an input that is a segment"),
+        ("{query: {a: 1}, deep_object: [b]}", "neither a parameter of `query` nor a field of `form`"),
+        ("{query: $inputs.id, deep_object: [id]}", "neither a parameter of `query` nor a field of `form`"),
     ] {
         let told = refusal(line);
         assert!(told.contains(words), "{line}: {told}");

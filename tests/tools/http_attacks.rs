@@ -180,6 +180,33 @@ fn a_response_from_elsewhere_is_no_response() {
 }
 
 #[test]
+fn no_name_leaves_its_brackets() {
+    let http = "method: POST\npath: /x\nform: {a: $inputs.a}\ndeep_object: [a]";
+    for name in ["", "b]", "b][c", "[", "b]&admin[", "b\r\n", "\0"] {
+        for value in [json!({name: 1}), json!([{"x": {name: 1}}])] {
+            let (outcome, requests) = send(http, json!({"a": value}));
+            assert_eq!((kind(&outcome), requests.len()), (ErrorKind::InvalidInput, 0), "{name:?}");
+        }
+    }
+    let (_, requests) = send(http, json!({"a": {"b&admin": "c=d", "e%5Df": 1}}));
+    assert_eq!(
+        requests[0].body.as_deref(),
+        Some(&b"a%5Bb%26admin%5D=c%3Dd&a%5Be%255Df%5D=1"[..]),
+        "what a server decodes once"
+    );
+    let deep = (0..40).fold(json!(1), |inner, _| json!({"b": inner}));
+    let (outcome, requests) = send(http, json!({"a": deep}));
+    assert_eq!((kind(&outcome), requests.len()), (ErrorKind::InvalidInput, 0));
+    // The long name is written again for each item.
+    let long = json!({"n".repeat(100_000): (0..2_000).collect::<Vec<_>>()});
+    let (outcome, requests) = send(http, json!({"a": long}));
+    assert_eq!((kind(&outcome), requests.len()), (ErrorKind::Output, 0));
+    let query = "path: /x\nquery: {a: $inputs.a}\ndeep_object: [a]";
+    let (outcome, requests) = send(query, json!({"a": {"n".repeat(100_000): [1, 2]}}));
+    assert_eq!((kind(&outcome), requests.len()), (ErrorKind::InvalidInput, 0));
+}
+
+#[test]
 fn a_request_and_a_value_are_bounded() {
     let big = "a".repeat(2 << 20);
     let list: Vec<String> = (0..40).map(|at| format!("a{at}: $inputs.a")).collect();

@@ -308,6 +308,35 @@ fn forms_texts_and_basic_are_sent_as_services_read_them() {
 }
 
 #[test]
+fn deep_objects_are_sent_with_brackets() {
+    let http = "method: POST\nquery: {created: $inputs.created, q: 1}\nform: {'n[x]': $inputs.map, items: $inputs.items, tags: $inputs.tags}\ndeep_object: [created, 'n[x]', items]";
+    let (_, requests) = send(
+        http,
+        json!({
+            "created": {"gte": 5, "lt": 9.5, "gone": null},
+            "map": {"key a": "x&y=z", "ä": true},
+            "items": [{"price": "p1", "ids": [1, 2]}, {"price": {"amount": 3}}],
+            "tags": ["a", "b"],
+        }),
+    );
+    assert!(requests[0].url.ends_with("?created%5Bgte%5D=5&created%5Blt%5D=9.5&q=1"), "{}", requests[0].url);
+    let fields = [
+        "n%5Bx%5D%5Bkey%20a%5D=x%26y%3Dz",
+        "n%5Bx%5D%5B%C3%A4%5D=true",
+        "items%5B0%5D%5Bprice%5D=p1",
+        "items%5B0%5D%5Bids%5D%5B%5D=1",
+        "items%5B0%5D%5Bids%5D%5B%5D=2",
+        "items%5B1%5D%5Bprice%5D%5Bamount%5D=3",
+        "tags=a",
+        "tags=b",
+    ];
+    assert_eq!(requests[0].body.as_deref(), Some(fields.join("&").as_bytes()));
+    let (_, requests) = send(http, json!({"created": 5, "items": [], "map": null}));
+    assert!(requests[0].url.ends_with("?created=5&q=1"), "{}", requests[0].url);
+    assert_eq!(requests[0].body.as_deref(), Some(&b""[..]));
+}
+
+#[test]
 fn answers_that_say_that_a_call_failed_are_errors_whatever_their_status() {
     for (http, body, sentence_of_service) in [
         (

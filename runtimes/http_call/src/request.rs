@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::excerpt::shorten;
 use metier_core::percent_encoding::{self, decode_lenient};
 use metier_core::template::{PathSegment, Reference, ReferenceRoot, ResolveError, Resolver, TemplatePiece};
 use metier_core::template::{Template, ValueTemplate};
@@ -35,6 +36,10 @@ pub(super) struct RequestValues<'v> {
 
 /// The most bytes of a URL.
 const MAX_URL_BYTES: usize = 16 << 10;
+/// How many bytes one becomes by percent-encoding.
+const MAX_ENCODED: u64 = 3;
+/// The most characters of a name that an error repeats.
+const MAX_SHOWN: usize = 80;
 
 /// The request with these values, of at most so many bytes; `invalid-input` for an input that would leave its place.
 pub(super) fn build_request(
@@ -57,15 +62,12 @@ pub(super) fn build_request(
         separator = '&';
     }
     let mut add = |name: &str, value: &Value| -> Result<()> {
-        for text in parameter_texts(name, value)? {
+        write_parameter(&call.deep_object, name, value, &mut |name, text| {
             url.push(separator);
-            encode(&mut url, name);
-            url.push('=');
-            encode(&mut url, &text);
+            push_pair(&mut url, name, text);
             separator = '&';
-            require_short(&url)?;
-        }
-        Ok(())
+            require_short(&url)
+        })
     };
     for (name, value) in &parameters(&call.query, &mut resolver)? {
         add(name, value)?;
@@ -86,7 +88,7 @@ pub(super) fn build_request(
     }
     let mut options = json!({"method": call.method, "base_url": values.base.url});
     if let Some(body) = &call.body {
-        add_body(&mut options, &mut headers, body, &mut resolver)?;
+        add_body(&mut options, &mut headers, (body, &call.deep_object, max_bytes), &mut resolver)?;
     }
     if let Some((PagePlace::Body(keys), value)) = values.page {
         let place = keys.iter().try_fold(&mut options["json"], |place, key| {
@@ -139,18 +141,79 @@ fn parameters<'c, 'v, L: Fn(&Reference) -> Option<&'v Value>>(
     Ok(found)
 }
 
-/// The texts of a parameter: of a list one for each item, of null none.
-fn parameter_texts(name: &str, value: &Value) -> Result<Vec<String>> {
+/// Passes the names and texts of a parameter on: of a list one for each item, of null none, and of an object in `deep_object` one for each
+/// value in it.
+fn write_parameter(
+    deep_object: &[String],
+    name: &str,
+    value: &Value,
+    write: &mut impl FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    if deep_object.iter().any(|deep| deep == name) {
+        return write_deep_object(&mut name.to_owned(), value, 0, write);
+    }
     let values = match value {
         Value::Array(items) => items.as_slice(),
         value => std::slice::from_ref(value),
     };
-    let text = |value: &Value| {
-        scalar_text(value).ok_or_else(|| {
+    for value in values.iter().filter(|value| !value.is_null()) {
+        let text = scalar_text(value).ok_or_else(|| {
             input_error(format!("the parameter {name} must be a text, a number or a list of them"))
-        })
-    };
-    values.iter().filter(|value| !value.is_null()).map(text).collect()
+        })?;
+        write(name, &text)?;
+    }
+    Ok(())
+}
+
+/// How deep objects and lists may lie in a parameter.
+const MAX_DEPTH: usize = 32;
+
+/// Writes `a[b]=1` for objects, `a[]=1` for lists of texts and numbers, and `a[0][b]=1` for lists of objects, as PHP, Rails and Stripe read
+/// them. What the input names stays between its brackets.
+fn write_deep_object(
+    name: &mut String,
+    value: &Value,
+    depth: usize,
+    write: &mut impl FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(input_error(format!("a parameter has values more than {MAX_DEPTH} deep")));
+    }
+    if let Some(text) = scalar_text(value) {
+        return write(name, &text);
+    }
+    let length = name.len();
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key.is_empty() || key.contains(|c: char| matches!(c, '[' | ']') || c.is_control()) {
+                    let shown = shorten(key, MAX_SHOWN).escape_debug().to_string();
+                    return Err(input_error(format!("the name `{shown}` cannot stand between brackets")));
+                }
+                name.extend(["[", key.as_str(), "]"]);
+                write_deep_object(name, value, depth + 1, write)?;
+                name.truncate(length);
+            }
+        }
+        Value::Array(items) => {
+            let is_flat = items.iter().all(|item| !item.is_object() && !item.is_array());
+            for (at, item) in items.iter().enumerate() {
+                let place = if is_flat { "[]".to_owned() } else { format!("[{at}]") };
+                name.push_str(&place);
+                write_deep_object(name, item, depth + 1, write)?;
+                name.truncate(length);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Adds `name=text`.
+fn push_pair(written: &mut String, name: &str, text: &str) {
+    encode(written, name);
+    written.push('=');
+    encode(written, text);
 }
 
 /// A value may be a secret, so no error repeats it.
@@ -179,7 +242,7 @@ fn basic_authorization<'v, L: Fn(&Reference) -> Option<&'v Value>>(
 fn add_body<'v, L: Fn(&Reference) -> Option<&'v Value>>(
     options: &mut Value,
     headers: &mut Map<String, Value>,
-    body: &CallBody,
+    (body, deep_object, max_bytes): (&CallBody, &[String], u64),
     resolver: &mut Resolver<'v, L>,
 ) -> Result<()> {
     let content_type = match body {
@@ -191,7 +254,7 @@ fn add_body<'v, L: Fn(&Reference) -> Option<&'v Value>>(
             return Ok(());
         }
         CallBody::Form(pairs) => {
-            options["body"] = form(pairs, resolver)?.into();
+            options["body"] = form(pairs, (deep_object, max_bytes), resolver)?.into();
             "application/x-www-form-urlencoded"
         }
         CallBody::Text(template) => {
@@ -211,19 +274,20 @@ fn add_body<'v, L: Fn(&Reference) -> Option<&'v Value>>(
 /// Fields as a web form sends them.
 fn form<'v, L: Fn(&Reference) -> Option<&'v Value>>(
     pairs: &[(String, ValueTemplate)],
+    (deep_object, max_bytes): (&[String], u64),
     resolver: &mut Resolver<'v, L>,
 ) -> Result<String> {
     let mut form = String::new();
     for (name, template) in pairs {
         let value = resolver.value(template).map_err(resolve_error)?.unwrap_or_default();
-        for text in parameter_texts(name, &value)? {
+        // The names of deep values are written again for each of them, so the form is measured, and not only its values.
+        write_parameter(deep_object, name, &value, &mut |name, text| {
             if !form.is_empty() {
                 form.push('&');
             }
-            encode(&mut form, name);
-            form.push('=');
-            encode(&mut form, &text);
-        }
+            push_pair(&mut form, name, text);
+            if form.len() as u64 > max_bytes.saturating_mul(MAX_ENCODED) { Err(too_large()) } else { Ok(()) }
+        })?;
     }
     Ok(form)
 }
@@ -350,11 +414,12 @@ fn resolve_error(error: ResolveError) -> SkillError {
             }
             None => input_error(format!("there is no {reference}")),
         },
-        ResolveError::TooLarge => {
-            SkillError::new(ErrorKind::Output, "the request is larger than the output limit")
-                .with_help("send less")
-        }
+        ResolveError::TooLarge => too_large(),
     }
+}
+
+fn too_large() -> SkillError {
+    SkillError::new(ErrorKind::Output, "the request is larger than the output limit").with_help("send less")
 }
 
 fn input_error(sentence: String) -> SkillError {

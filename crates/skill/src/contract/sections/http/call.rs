@@ -38,6 +38,9 @@ pub struct HttpCall {
     /// The parameters after the path.
     #[doc(hidden)]
     pub query: CallQuery,
+    /// The parameters and the fields of a form whose objects are written with brackets, `name[key]=value`.
+    #[doc(hidden)]
+    pub deep_object: Vec<String>,
     /// The headers; one without a value is left out.
     #[doc(hidden)]
     pub headers: Vec<(String, Template)>,

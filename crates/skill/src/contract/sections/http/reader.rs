@@ -19,13 +19,14 @@ use metier_core::template::{
     PathSegment, Reference, ReferenceRoot, Template, TemplatePiece, ValueTemplate, is_name,
 };
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "base_url",
     "method",
     "safe",
     "path",
     "multi_segment",
     "query",
+    "deep_object",
     "headers",
     "basic",
     "body",
@@ -114,6 +115,8 @@ pub(in crate::contract) fn read(
     let headers = reader.headers(field("headers"));
     let basic = field("basic").and_then(|node| reader.basic(node, &headers));
     let body = reader.body(field, method);
+    let deep_object =
+        field("deep_object").map_or_else(Vec::new, |node| reader.deep_object(node, (&query, body.as_ref())));
     let response = reader.response_format(field("response"));
     let expect = reader.expect(field("expect"));
     let paging = field("paging").and_then(|node| reader.paging(node, (&query, body.as_ref())));
@@ -129,6 +132,7 @@ pub(in crate::contract) fn read(
         path,
         multi_segment,
         query,
+        deep_object,
         headers,
         basic,
         body,
@@ -363,6 +367,30 @@ impl<'s, 'a, 'r> Reader<'s, 'a, 'r> {
             "form" => CallBody::Form(self.pairs(Some(node), "form")),
             _ => CallBody::Text(self.template(node, Side::Request)?),
         })
+    }
+
+    /// Names of parameters and of fields of a form.
+    fn deep_object(&mut self, node: &Node, (query, body): (&CallQuery, Option<&CallBody>)) -> Vec<String> {
+        let in_query = match query {
+            CallQuery::Named(pairs) => pairs.as_slice(),
+            CallQuery::Object(_) => &[],
+        };
+        let in_form = match body {
+            Some(CallBody::Form(pairs)) => pairs.as_slice(),
+            _ => &[],
+        };
+        let mut names = Vec::new();
+        for item in fields::items(node, "deep_object", self.report).unwrap_or_default() {
+            // Any text may be the name of a field, an empty one as well.
+            let name = item.text().unwrap_or_default().to_owned();
+            if !in_query.iter().chain(in_form).any(|(known, _)| *known == name) {
+                let shown = shorten(&name, MAX_SHOWN).escape_debug().to_string();
+                let message = format!("`{shown}` is neither a parameter of `query` nor a field of `form`");
+                self.refuse(item, &message, "name one of them");
+            }
+            names.push(name);
+        }
+        names
     }
 
     fn response_format(&mut self, node: Option<&Node>) -> ResponseFormat {
