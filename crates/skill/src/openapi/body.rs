@@ -15,8 +15,10 @@ pub(super) enum Body {
     Fields { fields: Map<String, Json>, required: Vec<String> },
     /// Another value, as one input.
     Whole(Map<String, Json>),
-    /// The same as `Fields`, sent as a web form.
-    Form { fields: Map<String, Json>, required: Vec<String> },
+    /// The same as `Fields`, sent as a web form; the names of those whose objects are written with brackets.
+    Form { fields: Map<String, Json>, required: Vec<String>, deep: Vec<String> },
+    /// A text, as one input.
+    Text(Map<String, Json>),
 }
 
 /// A body, and the type of its content if that is another than `application/json`.
@@ -46,13 +48,19 @@ pub(super) fn read<'d>(
     let reads_only = matches!(operation.method, "GET" | "HEAD");
     let json = contents.iter().filter(|(kind, _)| is_json(kind)).min_by_key(|(kind, _)| rank(kind));
     let Some((kind, content)) = json.filter(|_| !reads_only) else {
+        let is_empty = contents.values().all(|content| is_empty_object(document, content));
         let form = contents.iter().find(|(kind, _)| essence(kind).eq_ignore_ascii_case(FORM));
-        if let Some((_, content)) = form.filter(|_| !reads_only) {
+        if let Some((_, content)) = form.filter(|_| !reads_only && (is_required || !is_empty)) {
             return read_form(content, is_required, schemas);
         }
-        let is_empty = contents.values().all(|content| is_empty_object(document, content));
-        if contents.is_empty() || is_empty {
+        if is_empty {
             return Ok((None, None));
+        }
+        let text = contents.iter().find(|(kind, _)| is_text(kind));
+        if let Some((kind, content)) =
+            text.filter(|_| !reads_only && (is_required || operation.method != "DELETE"))
+        {
+            return read_text(kind, content, written, schemas);
         }
         if !is_required && matches!(operation.method, "GET" | "HEAD" | "DELETE") {
             return Ok((None, Some("it can have a body that calls do not send")));
@@ -76,7 +84,30 @@ pub(super) fn read<'d>(
     Ok((Some(RequestBody { body: body(schema), content_type }), None))
 }
 
-/// The fields of a form that are texts, numbers or lists of them; objects in forms are written in a way of each service's own.
+/// A body that is a text, such as YAML.
+fn read_text<'d>(
+    kind: &str,
+    content: &'d Json,
+    body: &Map<String, Json>,
+    schemas: &mut SchemaReader<'d, '_>,
+) -> Result<(Option<RequestBody>, Option<&'static str>), String> {
+    let schema = match content.get("schema") {
+        Some(schema) => schemas.input(schema).map_err(|fault| fault.reason().to_owned())?,
+        None => None,
+    };
+    // What is written in a text may be described as an object.
+    let mut schema = schema.filter(|schema| schema.get("type").is_some_and(|kind| kind == "string"));
+    let schema = schema.get_or_insert_with(|| Map::from_iter([("type".to_owned(), Json::from("string"))]));
+    let own_text = plain_text(text(body, "description").unwrap_or_default(), 200);
+    let kind = essence(kind);
+    let shown = if own_text.is_empty() { format!("The body, which is {kind}.") } else { own_text };
+    schema.entry("description").or_insert_with(|| shown.into());
+    let body = Body::Text(std::mem::take(schema));
+    Ok((Some(RequestBody { body, content_type: Some(kind.to_owned()) }), None))
+}
+
+/// The fields of a form that are texts, numbers or lists of them, or written in the style deepObject; other objects in forms are written
+/// in a way of each service's own.
 fn read_form<'d>(
     content: &'d Json,
     is_required: bool,
@@ -95,15 +126,16 @@ fn read_form<'d>(
         };
     };
     let encodings = fields(content.get("encoding"));
+    let style = |name: &str| text(fields(encodings.get(name)), "style");
     let is_plain = |name: &str, schema: &Json| {
-        let encoding = fields(encodings.get(name));
-        let has_own_style = encoding.get("style").is_some_and(|style| style != "form")
-            || encoding.get("explode") == Some(&Json::Bool(false));
-        !has_own_style && is_flat(schema, true)
+        let is_joined = fields(encodings.get(name)).get("explode") == Some(&Json::Bool(false));
+        style(name).is_none_or(|style| style == "form") && !is_joined && is_flat(schema, true)
     };
+    let is_deep = |name: &str| style(name) == Some("deepObject");
     let count = written.len();
+    let deep: Vec<String> = written.keys().filter(|name| is_deep(name)).cloned().collect();
     let (fields, others): (Map<_, _>, Map<_, _>) =
-        written.into_iter().partition(|(name, schema)| is_plain(name, schema));
+        written.into_iter().partition(|(name, schema)| is_deep(name) || is_plain(name, schema));
     if let Some(name) = others.keys().find(|name| required.contains(name)) {
         return Err(format!(
             "its body is a form, and the field {} is no text, number or list of them",
@@ -111,7 +143,7 @@ fn read_form<'d>(
         ));
     }
     let note = (fields.len() < count).then_some("fields of its form that are objects are left out");
-    Ok((Some(RequestBody { body: Body::Form { fields, required }, content_type: None }), note))
+    Ok((Some(RequestBody { body: Body::Form { fields, required, deep }, content_type: None }), note))
 }
 
 /// Whether all values of a schema are texts, numbers, truth values or null, or also lists of these.

@@ -42,6 +42,8 @@ pub(super) struct Parameter<'d> {
     pub(super) schema: Map<String, Json>,
     /// Whether its value may have slashes.
     pub(super) is_multi_segment: bool,
+    /// Whether its objects are written with brackets.
+    pub(super) is_deep: bool,
 }
 
 /// The parameters, those of the path first, and why others are left out. `Err` if the operation cannot be called without one of those.
@@ -83,7 +85,14 @@ pub(super) fn read<'d>(
         if !parameters.iter().any(|it| it.place == ParameterPlace::Path && it.name == name) {
             let schema = Map::from_iter([("type".to_owned(), Json::from("string"))]);
             let place = ParameterPlace::Path;
-            parameters.push(Parameter { name, place, is_required: true, schema, is_multi_segment: false });
+            parameters.push(Parameter {
+                name,
+                place,
+                is_required: true,
+                schema,
+                is_multi_segment: false,
+                is_deep: false,
+            });
         }
     }
     parameters.sort_by_key(|parameter| parameter.place);
@@ -122,11 +131,15 @@ fn read_parameter<'d>(
         None => Some(Map::new()),
     };
     let Some(mut schema) = schema else { return Ok(None) };
-    check_style(place, keys, &schema)?;
-    close_to_scalars(place, &mut schema);
     let own_text = plain_text(text(keys, "description").unwrap_or_default(), MAX_TEXT);
     if !own_text.is_empty() {
         add_description(own_text, &mut schema);
+    }
+    let encoding = encoding(place, keys, &schema)?;
+    match encoding {
+        Encoding::Plain => close_to_scalars(place, &mut schema),
+        Encoding::Deep => {}
+        Encoding::Delimited(separator) => schema = delimited_text(&schema, separator),
     }
     Ok(Some(Parameter {
         name,
@@ -134,6 +147,7 @@ fn read_parameter<'d>(
         is_required: place == ParameterPlace::Path || flag(keys, "required"),
         schema,
         is_multi_segment: flag(keys, "x-multi-segment"),
+        is_deep: encoding == Encoding::Deep,
     }))
 }
 
@@ -149,34 +163,76 @@ fn add_description(own_text: String, schema: &mut Map<String, Json>) {
     schema.insert("description".to_owned(), text.into());
 }
 
-/// Refuses what calls do not write as the style says: they write a value as it is, and in a query a list as repeated parameters.
-fn check_style(
+/// How the value of a parameter is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Encoding {
+    /// As it is, and in a query a list as repeated parameters.
+    Plain,
+    /// Objects with brackets.
+    Deep,
+    /// A list as one text, with these characters between its items.
+    Delimited(&'static str),
+}
+
+/// How the style says that a value is written, or why calls cannot.
+fn encoding(
     place: ParameterPlace,
     keys: &Map<String, Json>,
     schema: &Map<String, Json>,
-) -> Result<(), &'static str> {
-    let has_kind = |kind: &str| has_kind(schema, kind);
+) -> Result<Encoding, &'static str> {
     let style = text(keys, "style");
-    if has_kind("object") {
-        return Err(match style {
-            Some("deepObject") => "it has a parameter in the style deepObject",
-            _ => "it has a parameter that is an object",
-        });
+    if style == Some("deepObject") && place == ParameterPlace::Query {
+        return Ok(Encoding::Deep);
     }
-    if !has_kind("array") {
-        return match style {
-            Some("matrix" | "label") => Err("it has a parameter in the style matrix or label"),
-            _ => Ok(()),
-        };
+    if has_kind(schema, "object") {
+        return Err("it has a parameter that is an object");
+    }
+    if matches!(style, Some("matrix" | "label")) {
+        return Err("it has a parameter in the style matrix or label");
+    }
+    if !has_kind(schema, "array") {
+        return Ok(Encoding::Plain);
     }
     let explode = keys.get("explode").and_then(Json::as_bool);
-    match (place, style.unwrap_or("form")) {
-        (ParameterPlace::Query, "form") if explode != Some(false) => Ok(()),
-        (ParameterPlace::Query, "form") => Err("it has a list with commas in a parameter (explode: false)"),
-        (ParameterPlace::Query, "deepObject") => Err("it has a parameter in the style deepObject"),
-        (ParameterPlace::Query, _) => Err("it has a list in the style spaceDelimited or pipeDelimited"),
-        _ => Err("it has a list in its path or a header"),
+    if has_inner_list(schema) {
+        return Err("it has a list of lists in a parameter");
     }
+    match (place, style) {
+        (ParameterPlace::Query, Some("spaceDelimited")) if explode != Some(true) => {
+            Ok(Encoding::Delimited("blanks"))
+        }
+        (ParameterPlace::Query, Some("pipeDelimited")) if explode != Some(true) => {
+            Ok(Encoding::Delimited("|"))
+        }
+        (ParameterPlace::Query, _) if explode != Some(false) => Ok(Encoding::Plain),
+        _ => Ok(Encoding::Delimited("commas")),
+    }
+}
+
+/// Whether the items of a list may be lists.
+fn has_inner_list(schema: &Map<String, Json>) -> bool {
+    let alternatives = ["anyOf", "oneOf"].iter().flat_map(|key| items(schema.get(*key)));
+    let alternatives = alternatives.filter_map(Json::as_object);
+    let own = schema.get("items").and_then(Json::as_object).is_some_and(|items| has_kind(items, "array"));
+    own || alternatives.into_iter().any(has_inner_list)
+}
+
+/// A list as one text: what its items may be is said, and not checked.
+fn delimited_text(schema: &Map<String, Json>, separator: &str) -> Map<String, Json> {
+    let written = text(schema, "description").unwrap_or_default();
+    let choices = schema.get("items").and_then(|item| item.get("enum"));
+    let choices: Vec<String> = items(choices)
+        .iter()
+        .map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned))
+        .collect();
+    let of = if choices.is_empty() { String::new() } else { format!(" of {}", choices.join(", ")) };
+    let note = plain_text(&format!("Several{of}, with {separator} between them"), MAX_TEXT);
+    let blank = if written.is_empty() { "" } else { " " };
+    let description = format!("{written}{blank}{note}.");
+    Map::from_iter([
+        ("type".to_owned(), Json::from("string")),
+        ("description".to_owned(), description.into()),
+    ])
 }
 
 /// Whether a value, an alternative or an item of it may be of a type.

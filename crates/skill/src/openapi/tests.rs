@@ -198,19 +198,20 @@ fn a_parameter_that_must_be_there_and_cannot_leaves_the_operation_out() {
     for (parameter, reason) in [
         (json!({"in": "cookie"}), "it has a parameter in a cookie"),
         (json!({"in": "moon"}), "it has a parameter in a place that calls do not have"),
-        (json!({"style": "deepObject", "schema": object}), "it has a parameter in the style deepObject"),
         (json!({"schema": object}), "it has a parameter that is an object"),
         (
-            json!({"explode": false, "schema": {"type": "array"}}),
-            "it has a list with commas in a parameter (explode: false)",
+            json!({"in": "path", "style": "deepObject", "schema": object}),
+            "it has a parameter that is an object",
         ),
         (
-            json!({"style": "pipeDelimited", "schema": {"type": "array"}}),
-            "it has a list in the style spaceDelimited or pipeDelimited",
+            json!({"schema": {"type": "array", "items": {"type": "array"}}}),
+            "it has a list of lists in a parameter",
         ),
-        (json!({"in": "path", "schema": {"type": "array"}}), "it has a list in its path or a header"),
-        (json!({"in": "header", "schema": {"type": "array"}}), "it has a list in its path or a header"),
         (json!({"in": "path", "style": "matrix"}), "it has a parameter in the style matrix or label"),
+        (
+            json!({"in": "path", "style": "label", "schema": {"type": "array"}}),
+            "it has a parameter in the style matrix or label",
+        ),
         (json!({"content": {"application/json": {}}}), "it has a parameter that is JSON in a text"),
         (json!({"name": "Host", "in": "header"}), "it has a parameter in a header that calls cannot set"),
         (json!({"name": "a b", "in": "header"}), "it has a parameter in a header that calls cannot set"),
@@ -237,15 +238,142 @@ fn the_fields_of_a_form_are_inputs() {
             "rows": {"type": "array", "items": {"type": "object"}},
         },
     });
-    let content = json!({"schema": schema, "encoding": {"expand": {"style": "deepObject", "explode": true}}});
+    let content = json!({"schema": schema, "encoding": {"expand": {"style": "deepObject", "explode": true}, "tags": {"style": "form"}}});
     let operation = json!({"requestBody": {"content": {"application/x-www-form-urlencoded": content}}});
     let (inputs, http) = tool("post", "/charges", &operation, &json!({}));
-    let expected =
-        json!({"amount": "$inputs.amount", "currency": "$inputs.currency", "tags": "$inputs.tags"});
+    let expected = json!({
+        "amount": "$inputs.amount", "currency": "$inputs.currency", "tags": "$inputs.tags", "expand": "$inputs.expand",
+    });
     assert_eq!((&http["form"], http.get("body")), (&expected, None));
+    assert_eq!(http["deep_object"], json!(["expand"]));
     assert_eq!(inputs["required"], json!(["amount"]));
     let names: Vec<&String> = inputs["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(names, ["amount", "currency", "tags"]);
+    assert_eq!(names, ["amount", "currency", "tags", "expand"]);
+}
+
+#[test]
+fn a_form_that_has_no_field_is_not_sent() {
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let body = json!({"content": {"application/x-www-form-urlencoded": {"schema": schema}}});
+    let paths = json!({"/x/{id}": {"delete": {"requestBody": body}}});
+    let imported = import(&description(&paths, &json!({})));
+    assert_eq!(groups(&imported.simplified), []);
+    let call = serde_json::to_value(contract(&imported).tools[0].http().unwrap()).unwrap();
+    assert_eq!(call, json!({"method": "DELETE", "path": "/x/${inputs.id}"}));
+}
+
+#[test]
+fn objects_in_the_style_deep_object_are_inputs() {
+    let range = json!({"anyOf": [{"type": "object", "properties": {"gte": {"type": "integer"}}}, {"type": "integer"}]});
+    let rows = json!({"type": "array", "items": {"type": "object", "required": ["price"], "properties": {"price": {"type": "string"}}}});
+    let form = json!({
+        "schema": {"type": "object", "required": ["rows"], "properties": {"rows": rows, "created": {"type": "string"}}},
+        "encoding": {"rows": {"style": "deepObject"}, "created": {"style": "deepObject"}},
+    });
+    let operation = json!({
+        "parameters": [{"name": "created", "in": "query", "style": "deepObject", "explode": true, "schema": range}],
+        "requestBody": {"required": true, "content": {"application/x-www-form-urlencoded": form}},
+    });
+    let (inputs, http) = tool("post", "/orders", &operation, &json!({}));
+    assert_eq!(inputs["properties"]["created"], range);
+    assert_eq!(inputs["properties"]["rows"], rows);
+    assert_eq!(
+        http,
+        json!({
+            "method": "POST", "path": "/orders", "query": {"created": "$inputs.created"},
+            "form": {"rows": "$inputs.rows", "created": "$inputs.body_created"}, "deep_object": ["created", "rows"],
+        })
+    );
+}
+
+#[test]
+fn a_deep_object_may_have_any_name() {
+    let names = [
+        "",
+        "$inputs.x",
+        "${secrets.t}",
+        "1",
+        "yes",
+        "null",
+        "~",
+        "a: b",
+        "- a",
+        "#",
+        "\u{202e}",
+        "é[x]",
+        " ",
+    ];
+    let fields: Map<String, Json> =
+        names.iter().map(|name| ((*name).to_owned(), json!({"type": "object"}))).collect();
+    let encoding: Map<String, Json> =
+        names.iter().map(|name| ((*name).to_owned(), json!({"style": "deepObject"}))).collect();
+    let form = json!({"schema": {"type": "object", "properties": fields}, "encoding": encoding});
+    let operation =
+        json!({"requestBody": {"required": true, "content": {"application/x-www-form-urlencoded": form}}});
+    let (_, http) = tool("post", "/x", &operation, &json!({}));
+    assert_eq!(http["deep_object"].as_array().unwrap().len(), names.len());
+}
+
+#[test]
+fn a_list_with_signs_between_its_items_is_a_text() {
+    let list = json!({"type": "array", "description": "The states.", "items": {"type": "string", "enum": ["open", "done"]}});
+    for (parameter, words) in [
+        (
+            json!({"explode": false, "schema": list}),
+            "The states. Several of open, done, with commas between them.",
+        ),
+        (
+            json!({"explode": false, "schema": list, "description": "Which."}),
+            "Which. Several of open, done, with commas between them.",
+        ),
+        (
+            json!({"style": "pipeDelimited", "schema": {"type": "array", "items": {"type": "integer"}}}),
+            "Several, with | between them.",
+        ),
+        (
+            json!({"style": "spaceDelimited", "schema": {"type": "array"}}),
+            "Several, with blanks between them.",
+        ),
+        (json!({"in": "path", "schema": {"type": "array"}}), "Several, with commas between them."),
+        (json!({"in": "header", "schema": {"type": "array"}}), "Several, with commas between them."),
+    ] {
+        let mut written = json!({"name": "a", "in": "query"});
+        written.as_object_mut().unwrap().extend(parameter.as_object().unwrap().clone());
+        let (inputs, http) = tool("get", "/{a}", &json!({"parameters": [written]}), &json!({}));
+        let name = if written["in"] == "path" { "a" } else { "query_a" };
+        let found = inputs["properties"].get(name).or_else(|| inputs["properties"].get("header_a"));
+        assert_eq!(found, Some(&json!({"type": "string", "description": words})), "{written}: {http}");
+    }
+    let exploded =
+        json!({"name": "a", "in": "query", "style": "pipeDelimited", "explode": true, "schema": list});
+    let (inputs, _) = tool("get", "/x", &json!({"parameters": [exploded]}), &json!({}));
+    assert_eq!(inputs["properties"]["a"], list);
+    let many: Vec<String> = (0..100).map(|n| format!("choice-{n}")).collect();
+    let long = json!({"name": "a", "in": "query", "explode": false, "description": "x".repeat(5_000),
+        "schema": {"type": "array", "items": {"type": "string", "enum": many}}});
+    let (inputs, _) = tool("get", "/x", &json!({"parameters": [long]}), &json!({}));
+    assert!(inputs["properties"]["a"]["description"].as_str().unwrap().chars().count() < 410);
+}
+
+#[test]
+fn a_body_that_is_a_text_is_one_input() {
+    let body = |kind: &str, schema: Json| json!({"requestBody": {"required": true, "content": {kind: {"schema": schema}}}});
+    for (kind, schema) in [
+        ("text/plain", json!({"type": "string"})),
+        ("text/x-markdown; charset=utf-8", json!({})),
+        ("application/yaml", json!({"type": "object", "properties": {"a": {}}})),
+    ] {
+        let (inputs, http) = tool("post", "/x", &body(kind, schema), &json!({}));
+        let plain = kind.split(';').next().unwrap();
+        let expected = json!({"type": "string", "description": format!("The body, which is {plain}.")});
+        assert_eq!(
+            (&inputs["properties"]["body"], &inputs["required"]),
+            (&expected, &json!(["body"])),
+            "{kind}"
+        );
+        assert_eq!(http["text"], "$inputs.body");
+        assert_eq!(http["headers"], json!({"Content-Type": plain}));
+    }
 }
 
 #[test]
@@ -297,7 +425,7 @@ fn what_calls_cannot_do_is_left_out_with_the_reason() {
 fn what_need_not_be_there_is_left_out_of_the_tool() {
     let parameters = json!([
         {"name": "session", "in": "cookie"},
-        {"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object", "properties": {"a": {}}}},
+        {"name": "filter", "in": "query", "schema": {"type": "object", "properties": {"a": {}}}},
         {"name": "Authorization", "in": "header", "required": true}, {"name": "accept", "in": "header"},
         {"name": "Content-Length", "in": "header"}, {"name": "old", "in": "query", "deprecated": true},
         {"name": "elsewhere", "in": "path", "required": true}, {"name": "q", "in": "query"}, 7, {},
@@ -319,7 +447,7 @@ fn what_need_not_be_there_is_left_out_of_the_tool() {
             ("it can have a body that calls do not send", 1),
             ("it has a parameter in a cookie", 1),
             ("it has a parameter in a header that calls cannot set", 1),
-            ("it has a parameter in the style deepObject", 1),
+            ("it has a parameter that is an object", 1),
         ]
     );
 }

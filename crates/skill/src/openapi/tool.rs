@@ -142,9 +142,9 @@ fn request<'d>(
         call.insert("method".to_owned(), operation.method.into());
     }
     let mut path_inputs: Vec<(&str, String)> = Vec::new();
-    let mut multi_segment: Vec<Json> = Vec::new();
+    let (mut multi_segment, mut deep_object): (Vec<Json>, Vec<Json>) = (Vec::new(), Vec::new());
     let mut query = Map::new();
-    for Parameter { name, place, is_required, schema, is_multi_segment } in parameters {
+    for Parameter { name, place, is_required, schema, is_multi_segment, is_deep } in parameters {
         if credentials.iter().any(|credential| carries(&credential.place, place, name)) {
             continue;
         }
@@ -161,7 +161,10 @@ fn request<'d>(
                 multi_segment.extend((is_multi_segment && is_alone).then(|| Json::from(input.as_str())));
                 path_inputs.push((name, input));
             }
-            ParameterPlace::Query => drop(query.insert(name.to_owned(), reference.into())),
+            ParameterPlace::Query => {
+                deep_object.extend(is_deep.then(|| Json::from(name)));
+                query.insert(name.to_owned(), reference.into());
+            }
             ParameterPlace::Header => drop(headers.insert(name.to_owned(), reference.into())),
         }
     }
@@ -194,9 +197,20 @@ fn request<'d>(
         if let Some(kind) = request_body.content_type {
             headers.insert("Content-Type".to_owned(), escape(&kind).into());
         }
-        let key = if matches!(request_body.body, Body::Form { .. }) { "form" } else { "body" };
+        if let Body::Form { deep, .. } = &request_body.body {
+            for name in deep {
+                if !deep_object.iter().any(|known| known == name.as_str()) {
+                    deep_object.push(name.as_str().into());
+                }
+            }
+        }
+        let key = match &request_body.body {
+            Body::Form { .. } => "form",
+            Body::Text(_) => "text",
+            Body::Fields { .. } | Body::Whole(_) => "body",
+        };
         let sent = match request_body.body {
-            Body::Fields { fields, required } | Body::Form { fields, required } => {
+            Body::Fields { fields, required } | Body::Form { fields, required, .. } => {
                 let mut sent = Map::new();
                 for (name, schema) in fields {
                     let is_required = required.contains(&name);
@@ -210,8 +224,12 @@ fn request<'d>(
                 sent.into()
             }
             Body::Whole(schema) => reference(&inputs.add("body", "json", schema, true)).into(),
+            Body::Text(schema) => reference(&inputs.add("body", "text", schema, true)).into(),
         };
         call.insert(key.to_owned(), sent);
+    }
+    if !deep_object.is_empty() {
+        call.insert("deep_object".to_owned(), deep_object.into());
     }
     Ok(Request { inputs: inputs.into_schema(), call, headers, notes })
 }
@@ -298,8 +316,18 @@ fn escape(text: &str) -> String {
 
 /// The keys of a call in the order in which the documentation has them.
 fn ordered(mut call: Map<String, Json>) -> Map<String, Json> {
-    const KEYS: [&str; 8] =
-        ["method", "path", "multi_segment", "query", "headers", "body", "form", "response"];
+    const KEYS: [&str; 10] = [
+        "method",
+        "path",
+        "multi_segment",
+        "query",
+        "headers",
+        "body",
+        "form",
+        "text",
+        "deep_object",
+        "response",
+    ];
     KEYS.iter().filter_map(|key| call.shift_remove_entry(*key)).collect()
 }
 
