@@ -37,6 +37,7 @@ fn option(hint: &Hint) -> Option<String> {
         Hint::ListFunctions => format!("`{COMMAND} api`"),
         Hint::OperationChoice => "--only".into(),
         Hint::BaseUrl => "--base-url".into(),
+        Hint::Authentication => "--auth bearer".into(),
         Hint::SkillName => "--name".into(),
         Hint::Diagnosis => format!("`{COMMAND} doctor`"),
         Hint::ApparmorProfile => format!("`{COMMAND} doctor --apparmor`"),

@@ -55,6 +55,8 @@ pub enum Hint {
     OperationChoice,
     /// Naming the URL below which the operations of a description are.
     BaseUrl,
+    /// Saying how calls of a description authenticate.
+    Authentication,
     /// Naming the skill that is made.
     SkillName,
     /// The diagnosis of the machine.

@@ -6,7 +6,7 @@ use super::operation::{Operation, operations};
 use super::refusal::Refusal;
 use super::report::{OperationGroup, count};
 use super::schema::WorkBudget;
-use super::security::{OpenApiAuthentication, SecuritySchemes};
+use super::security::{OAUTH, OPENID_CONNECT, OpenApiAuthentication, SecuritySchemes};
 use super::selection::{Choice, choice_help, choose};
 use super::server::{first_server, parse_base_url};
 use super::service_name::{host_name, secret_prefix, service_name, skill_name};
@@ -188,7 +188,14 @@ fn no_tool(left_out: &[OperationGroup], chosen: usize) -> Refusal {
         return Refusal::invalid("it has no operations");
     }
     let first = left_out.first().map(|group| format!(": {} ({} of {chosen})", group.reason, group.count));
-    Refusal::invalid(format!("none of its operations can be called{}", first.unwrap_or_default()))
+    let refusal =
+        Refusal::invalid(format!("none of its operations can be called{}", first.unwrap_or_default()));
+    let needs_token = |group: &OperationGroup| matches!(group.reason.as_str(), OAUTH | OPENID_CONNECT);
+    if left_out.iter().all(needs_token) {
+        let help = "get a token in another way, and say that calls carry it";
+        return refusal.with_help(help).with_hint(Hint::Authentication);
+    }
+    refusal
 }
 
 fn too_many(tools: usize, count: usize, operations: &[Operation<'_>]) -> Refusal {

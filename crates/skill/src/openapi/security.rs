@@ -10,6 +10,9 @@ use metier_core::policy::is_script_header;
 /// The most schemes that a description declares, and that one operation lists.
 const MAX_SCHEMES: usize = 50;
 const MAX_LISTED: usize = 50;
+/// Why an operation is left out that needs a token which calls do not get by themselves.
+pub(super) const OAUTH: &str = "it needs OAuth 2";
+pub(super) const OPENID_CONNECT: &str = "it needs OpenID Connect";
 /// The most bytes of the name of a header, a parameter or a scheme.
 const MAX_NAME: usize = 80;
 
@@ -171,8 +174,8 @@ fn place(scheme: &Json) -> Result<OpenApiAuthentication, String> {
         ("apiKey", Some("header")) => OpenApiAuthentication::Header(name()),
         ("apiKey", Some("query")) => OpenApiAuthentication::Query(name()),
         ("apiKey", Some("cookie")) => return Err("it needs a key in a cookie".to_owned()),
-        ("oauth2", _) => return Err("it needs OAuth 2".to_owned()),
-        ("openIdConnect", _) => return Err("it needs OpenID Connect".to_owned()),
+        ("oauth2", _) => return Err(OAUTH.to_owned()),
+        ("openIdConnect", _) => return Err(OPENID_CONNECT.to_owned()),
         ("mutualTLS", _) => return Err("it needs a certificate of the caller".to_owned()),
         (other, _) => return Err(format!("it needs an authentication of the type {}", excerpt(other))),
     };

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use metier_core::error::Hint;
+
 use super::{OpenApiAuthentication, OpenApiImport, OpenApiOptions, OperationGroup, import_openapi};
 use crate::contract::Contract;
 
@@ -584,12 +586,13 @@ fn the_way_of_authentication_can_be_stated() {
         headers(OpenApiAuthentication::Header("X-Key".to_owned())),
         json!({"X-Key": "$secrets.ACME_API_KEY"})
     );
+    let refused =
+        import_openapi("x", written.to_string().as_bytes(), &OpenApiOptions::default()).unwrap_err();
     assert_eq!(
-        import_openapi("x", written.to_string().as_bytes(), &OpenApiOptions::default())
-            .unwrap_err()
-            .message(),
+        refused.message(),
         "failed to import x: none of its operations can be called: it needs OAuth 2 (1 of 1)"
     );
+    assert_eq!(refused.hint(), Some(&Hint::Authentication));
     for name in ["", "Host", "a\r\nb", "a b"] {
         let options = OpenApiOptions {
             authentication: Some(OpenApiAuthentication::Header(name.to_owned())),
