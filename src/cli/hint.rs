@@ -118,7 +118,18 @@ pub fn sentence_with_options(sentence: &str) -> String {
             rest = after;
         }
     }
-    with_keep_option(text + rest)
+    with_watch_command(with_keep_option(text + rest))
+}
+
+/// The sentence with the command in place of `a watched run of NAME`, with which its last part begins.
+fn with_watch_command(sentence: String) -> String {
+    const WATCH: &str = "; a watched run of ";
+    let Some((before, named)) = sentence.rsplit_once(WATCH) else { return sentence };
+    let (name, rest) = named.split_at(named.find(' ').unwrap_or(named.len()));
+    match name {
+        "exec" => format!("{before}; `{COMMAND} exec --watch`{rest}"),
+        _ => format!("{before}; `{COMMAND} try {name}`{rest}"),
+    }
 }
 
 /// The sentence with the option in place of `keep tmp:PATH`, which stands at its end.
@@ -248,6 +259,8 @@ mod tests {
             ("grant env:KEY", "run with --env KEY"),
             ("x; keep tmp:a.svg to have it", "x; run with --keep tmp:a.svg to have it"),
             ("x; keep calm", "x; keep calm"),
+            ("x; a watched run of y shows it", "x; `metier try y` shows it"),
+            ("x; a watched run of exec shows it", "x; `metier exec --watch` shows it"),
             ("emigrant state", "emigrant state"),
             ("grant nothing", "grant nothing"),
             (

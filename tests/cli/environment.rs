@@ -128,7 +128,7 @@ fn a_script_has_a_variable_only_if_somebody_gives_it() {
         let secret = [("API_KEY", "hunter2-hunter2")];
         let denied = with(project, &secret, &["run", "x"]);
         assert!(denied.code != 0 && !denied.stderr.contains("hunter2"), "{language}: {denied:?}");
-        let help = "needs the environment variable API_KEY; if it should have it, run with --env API_KEY";
+        let help = "the environment variable API_KEY, which is set here and was not passed; if it should have it, run with --env API_KEY";
         assert!(denied.stderr.contains(help), "{language}: {denied:?}");
         for given in [
             &["--env", "API_KEY"][..],

@@ -75,6 +75,10 @@ pub(crate) fn check(cases: impl IntoIterator<Item = FailedScript>, prepare: impl
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is said of a refusal that nothing was observed of.
+pub(crate) const WATCH: &[&str] =
+    &["the sandbox may have refused the script something; `metier try x` shows what it was"];
+
 #[test]
 fn a_refused_change_of_the_repository_is_answered_with_the_whole_of_it() {
     if find_program("git").is_none() {
@@ -133,9 +137,9 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 SHELL,
                 "echo 'df: cannot read table of mounted file systems: Permission denied' >&2; exit 1",
-                &[],
+                WATCH,
             ),
-            script(SHELL, "echo 'error: open: Permission denied' >&2; exit 1", &[]),
+            script(SHELL, "echo 'error: open: Permission denied' >&2; exit 1", WATCH),
             script(SHELL, "echo 'git@x.test: Permission denied (publickey).' >&2; exit 1", &[]),
             script(
                 SHELL,
@@ -145,7 +149,7 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 SHELL,
                 "printf 'x: ' >&2; head -c 20000 /dev/zero | tr '\\0' / >&2; echo ': Permission denied' >&2; exit 1",
-                &[],
+                WATCH,
             ),
             script(
                 SHELL,
@@ -155,7 +159,10 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 SHELL,
                 "echo x > .env",
-                &["does not let this script create .env", "write and write:.env", "create it before the run"],
+                &[
+                    "does not let this script create .env",
+                    "create it before the run and run with --allow write:.env",
+                ],
             ),
             script(PYTHON, "open('k.pem', 'w')", &["create k.pem", "create it before the run"]),
             FailedScript {
@@ -174,7 +181,7 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 NODE,
                 "require('fs').mkdirSync('docs/b/c', {recursive: true})",
-                &["not change docs/b/c; if it should, run with --allow write"],
+                &["not change docs/b/c; if it should, run with --allow write:docs"],
             ),
             script(
                 NODE,
@@ -182,12 +189,8 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
                 &["run with --allow write:.claude"],
             ),
             script(NODE, "require('fs').mkdirSync('f/b/c', {recursive: true})", &[]),
-            script(
-                PYTHON,
-                "import sqlite3; sqlite3.connect('n.db').execute('create table x(a)')",
-                &["write:FOLDER, with the folder that holds it", "run with --allow write"],
-            ),
-            script(PYTHON, "raise Exception('attempt to write a readonly database')", &["write:FOLDER"]),
+            script(PYTHON, "import sqlite3; sqlite3.connect('n.db').execute('create table x(a)')", WATCH),
+            script(PYTHON, "raise Exception('attempt to write a readonly database')", WATCH),
             script(PYTHON, "raise Exception('cannot open the database')", &[]),
         ],
         |_| {},
@@ -200,7 +203,6 @@ pub(crate) const OBSERVED: &[&str] =
 
 #[test]
 fn a_missing_network_is_named_however_little_the_script_says() {
-    let net = &["the sandbox allows no network; if the script needs it, run with --allow net"][..];
     check(
         [
             script(("curl", ""), "set -e\nR=$(curl -s \"https://x.test$1\")\necho $R", OBSERVED),
@@ -214,15 +216,16 @@ fn a_missing_network_is_named_however_little_the_script_says() {
                 "fetch('https://x.test').catch(e => { console.error(e.message); process.exit(1) })",
                 OBSERVED,
             ),
+            // Where the network is observed, what a script says of it proves nothing.
             script(
                 SHELL,
                 "echo 'ssh: Could not resolve hostname x.test: Name or service not known' >&2; exit 255",
-                &["network", "net:x.test:22"],
+                &[],
             ),
             script(
                 SHELL,
                 "printf 'Pseudo-terminal will not be allocated because stdin is not a terminal.\\r\\nssh: Could not resolve hostname x: Temporary failure in name resolution\\n' >&2; exit 255",
-                net,
+                &[],
             ),
             script(SHELL, "exit 6", &[]),
             script(("curl", ""), "echo 'please configure curl first' >&2; exit 7", &[]),
@@ -242,20 +245,15 @@ fn a_deadline_that_passed_while_a_script_waited_for_the_network_says_so() {
         [
             waits(
                 SHELL,
-                "echo 'getaddrinfo EAI_AGAIN registry.x.test' >&2; sleep 30",
-                &["may have waited for the network", "--allow net"],
-            ),
-            waits(
-                SHELL,
-                "echo 'curl: (6) Could not resolve host: x.test'; sleep 30",
-                &["may have waited for the network", "--allow net"],
-            ),
-            waits(
-                SHELL,
                 "(exec 3<>/dev/tcp/x.test/80) 2>/dev/null; sleep 30",
                 &["may have waited for the network", "run with --allow net:x.test"],
             ),
-            // It tried nothing.
+            // It tried nothing, whatever it says.
+            waits(
+                SHELL,
+                "echo 'getaddrinfo EAI_AGAIN registry.x.test' >&2; sleep 30",
+                &["give it more time, or make it do less (--timeout)"],
+            ),
             waits(SHELL, "sleep 30", &["give it more time, or make it do less (--timeout)"]),
             waits(PYTHON, "while True: pass", &["give it more time, or make it do less (--timeout)"]),
             FailedScript {
@@ -369,7 +367,9 @@ fn what_a_script_looks_for_elsewhere_is_where_the_help_says() {
             script(SHELL, "cat ~/.myapp/config.json", home),
             script(NODE, "require('fs').readFileSync(process.env.HOME + '/.myapp/config.json')", home),
             script(SHELL, "cat ~/.myapp/other.json", &[]),
-            script(SHELL, "echo 'settings: ~/.myapp/config.json' >&2; exit 1", &[]),
+            // A path that stands in the error is looked at, whatever is said of it.
+            script(SHELL, "echo 'settings: ~/.myapp/config.json' >&2; exit 1", home),
+            script(SHELL, "echo 'settings: ~/.myapp/other.json' >&2; exit 1", &[]),
             FailedScript {
                 options: &["--for-model", "--trust"],
                 ..script(SHELL, "cat ~/.myapp/config.json", &[])

@@ -1,7 +1,7 @@
 //! Hints that name a grant for a change: with that grant, the script does its work.
 
 use crate::cli::Project;
-use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
+use crate::hints::{FailedScript, NODE, PYTHON, SHELL, WATCH, check, project_with, script};
 use crate::not_run::{find_program, not_run};
 
 fn dot_folders(project: &Project) {
@@ -32,7 +32,7 @@ fn a_file_in_a_protected_folder_that_exists_takes_a_grant_for_the_folder() {
         (SHELL, "echo x > .vscode/tasks.json", "write:.vscode"),
         (SHELL, "echo x > .claude/.env", "write:.claude"),
         (NODE, "require('fs').writeFileSync('.claude/temp/out.json', '')", "write:.claude/temp"),
-        (SHELL, "echo x > .github/workflows/a.yml", "write"),
+        (SHELL, "echo x > .github/workflows/a.yml", "write:.github/workflows"),
     ] {
         check_grant(language, text, grant);
     }
@@ -70,11 +70,12 @@ fn a_file_that_a_script_says_it_could_not_write_takes_a_grant() {
     check_grant(
         SHELL,
         "echo x 2>/dev/null > docs/b.md || { echo 'failed to write docs/b.md' >&2; exit 3; }",
-        "write",
+        "write:docs",
     );
     check(
         [
-            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &[]),
+            // The rule is about what the run may change, and true whoever says it.
+            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &["not change out.md"]),
             script(SHELL, "echo x > $TMPDIR/x; echo 'failed to write nowhere/out.md' >&2; exit 1", &[]),
             script(SHELL, "echo x > $TMPDIR/x; echo 'cannot create issue: f.md is empty' >&2; exit 1", &[]),
             FailedScript {
@@ -87,33 +88,10 @@ fn a_file_that_a_script_says_it_could_not_write_takes_a_grant() {
 }
 
 #[test]
-fn a_database_beside_the_script_takes_the_folder_of_the_skill() {
+fn a_database_that_names_no_path_takes_a_watched_run() {
     const BESIDE: &str = "import os, sqlite3\nplace = os.path.join(os.path.dirname(__file__), '..', 'c.db')\n\
                           sqlite3.connect(place).execute('create table x(a)')";
-    check(
-        [
-            script(
-                PYTHON,
-                BESIDE,
-                &[
-                    "run with --allow own-folder",
-                    "write:FOLDER",
-                    "for the whole project, run with --allow write",
-                ],
-            ),
-            FailedScript {
-                options: &["--allow", "write"],
-                ..script(
-                    PYTHON,
-                    BESIDE,
-                    &[
-                        "only read the folder of its skill; if its database is there, run with --allow own-folder",
-                    ],
-                )
-            },
-        ],
-        |_| {},
-    );
+    check([script(PYTHON, BESIDE, WATCH)], |_| {});
     if find_program("python3").is_some() {
         let answer = project_with("python3", BESIDE).metier(&["run", "x", "--json", "--allow", "own-folder"]);
         assert_eq!(answer.code, 0, "{answer:?}");

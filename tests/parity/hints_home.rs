@@ -6,6 +6,11 @@ use crate::not_run::find_program;
 
 const HOME: &str = "a script has a home of its own in the sandbox; run with --allow home:.myapp/";
 
+/// What is said of a folder of the home that a script names: which of it it needs, only a watched run shows.
+const NAMED: &[&str] = &[
+    "~/.myapp is in your home folder, and the script, which names it, has a home of its own; `metier try x` shows what it looks for there",
+];
+
 fn sessions(project: &Project) {
     std::fs::create_dir_all(project.home().join(".myapp/sessions")).unwrap();
 }
@@ -26,26 +31,25 @@ fn a_setting_that_a_script_asks_for_in_the_home_is_there() {
 }
 
 #[test]
-fn a_folder_of_the_home_that_a_script_names_and_misses_is_named() {
-    let named = &["~/.myapp/sessions, which the script names, is in your home folder", HOME][..];
+fn a_script_that_names_what_only_the_user_has_and_misses_it_gets_the_way_to_know() {
     check(
         [
             script(
                 SHELL,
                 "[ -d \"$HOME/.myapp/sessions\" ] || { echo '{\"error\":\"no_sessions\"}'; exit 1; }",
-                named,
+                NAMED,
             ),
-            script(SHELL, "[ -d ~/.myapp/sessions ] || { echo 'No session data found' >&2; exit 1; }", named),
+            script(SHELL, "[ -d ~/.myapp/sessions ] || { echo 'No session data found' >&2; exit 1; }", NAMED),
             script(
                 PYTHON,
                 "import pathlib, sys\nif not (pathlib.Path.home() / '.myapp' / 'sessions').is_dir(): sys.exit('No sessions found')",
-                named,
+                NAMED,
             ),
             script(
                 NODE,
                 "const os = require('os'), path = require('path');\nconst p = path.join(os.homedir(), '.myapp', 'sessions');\n\
                  if (!require('fs').existsSync(p)) { console.error('no sessions'); process.exit(1) }",
-                named,
+                NAMED,
             ),
         ],
         sessions,
@@ -58,11 +62,11 @@ fn a_folder_of_the_home_is_not_named_where_the_error_is_about_something_else() {
     let all = &["--for-model", "--trust"][..];
     check(
         [
-            script(SHELL, "A=\"$HOME/.myapp/sessions\"\necho 'Error: no input file' >&2; exit 1", &[]),
+            script(SHELL, "A=\"$HOME/.none/sessions\"\necho 'Error: no input file' >&2; exit 1", &[]),
             script(SHELL, "A=\"$HOME/.myapp/sessions\"\necho 'sessions: 3 failed' >&2; exit 1", &[]),
             script(SHELL, "mkdir -p \"$HOME/.myapp/sessions\"; echo 'no sessions' >&2; exit 1", &[]),
             script(SHELL, "echo \"see $HOME/.myapp/sessions\"; echo 'no sessions' >&2; exit 1", &[]),
-            script(SHELL, "A=\"$HOME/.myapp/other\"; echo 'no other sessions' >&2; exit 1", &[]),
+            script(SHELL, "cat \"$HOME/.myapp/other\"", &[]),
             FailedScript { options: all, ..script(SHELL, MISSES, &[]) },
         ],
         sessions,

@@ -66,7 +66,10 @@ fn all_variables_that_a_script_asks_for_are_named() {
                 SHELL,
                 "for v in JIRA_URL JIRA_API_TOKEN; do [ -n \"${!v}\" ] || bad=1; done\n\
                  [ -z \"$bad\" ] || { echo 'Error: Missing required environment variables.'; echo 'Please set: JIRA_URL, JIRA_API_TOKEN'; exit 1; }",
-                &["variables JIRA_URL and JIRA_API_TOKEN; ", "run with --env JIRA_URL --env JIRA_API_TOKEN"],
+                &[
+                    "variables JIRA_URL and JIRA_API_TOKEN, which it was not given; ",
+                    "run with --env JIRA_URL --env JIRA_API_TOKEN",
+                ],
             ),
             script(
                 SHELL,
@@ -94,7 +97,7 @@ fn all_variables_that_a_script_asks_for_are_named() {
                 "import os, sys\nif not os.environ.get('FIRST_KEY') and not os.getenv('SECOND_KEY'):\n    \
                  sys.exit('no provider available (set FIRST_KEY / SECOND_KEY)')",
                 &[
-                    "needs one of the environment variables FIRST_KEY and SECOND_KEY",
+                    "the environment variables FIRST_KEY and SECOND_KEY, one of which may be enough",
                     "run with --env FIRST_KEY",
                 ],
             ),

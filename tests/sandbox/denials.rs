@@ -22,6 +22,8 @@ fn network() -> Vec<DenialCase> {
     } else {
         (none, none)
     };
+    let interfaces =
+        if has_own { "sees the network interfaces of the machine only with the whole network" } else { none };
     let bash = |text: &str| Fixture::bash(text);
     let urllib = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')";
     let named = "import urllib.request\nurllib.request.urlopen('http://example.com/')";
@@ -43,34 +45,30 @@ fn network() -> Vec<DenialCase> {
         ("python3", Fixture::python(socket), net),
         ("node", Fixture::node(get), net),
         ("node", Fixture::node(fetch), host),
-        ("node", Fixture::node("require('os').networkInterfaces()"), none),
+        ("node", Fixture::node("require('os').networkInterfaces()"), interfaces),
     ];
     cases.extend(servers.into_iter().filter(|_| !has_own));
     cases
 }
 
-/// What no grant but the one for everything opens, and what a program is that is not there.
+/// What no script in a sandbox has, and what a program is that is not there.
 fn others() -> Vec<DenialCase> {
-    let all = "if the script needs it, grant exec:unsandboxed";
+    let local_socket = "no local sockets with a path (AF_UNIX) but its own";
     let bash = |text: &str| Fixture::bash(text);
     let watch = "require('fs').watch('.', () => {})";
     let path = "require('net').createServer().listen(process.env.HOME + '/s')";
     let local = "import socket\nsocket.socket(socket.AF_UNIX)";
     vec![
-        ("script", bash("script -qc true /dev/null"), "has no terminal and can make none; if"),
+        ("script", bash("script -qc true /dev/null"), "has no terminal and can make none"),
+        ("python3", Fixture::python("import pty; pty.spawn(['true'])"), "has no terminal and can make none"),
+        ("node", Fixture::node(watch), "may look at them again and again"),
+        ("node", Fixture::node(path).grant("net"), local_socket),
         (
             "python3",
-            Fixture::python("import pty; pty.spawn(['true'])"),
-            "has no terminal and can make none; if",
+            Fixture::python("import multiprocessing\nmultiprocessing.Manager()").grant("net"),
+            local_socket,
         ),
-        ("node", Fixture::node(watch), "may look at them again and again; if"),
-        ("node", Fixture::node(path).grant("net"), all),
-        ("python3", Fixture::python("import multiprocessing\nmultiprocessing.Manager()").grant("net"), all),
-        (
-            "python3",
-            Fixture::python(local).grant("net"),
-            "no local sockets with a path (AF_UNIX) but its own",
-        ),
+        ("python3", Fixture::python(local).grant("net"), local_socket),
         (
             "flock",
             bash("flock \"$HOME/lock\" true"),
@@ -97,7 +95,7 @@ fn files() -> Vec<DenialCase> {
             Fixture::bash(
                 "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock' >&2; exit 1",
             ),
-            "through a local socket, with or without the network; if the script needs it, grant exec:unsandboxed",
+            "through a local socket, with or without the network",
         ),
         ("bash", Fixture::bash("echo x > out"), "not change out; if it should, grant write"),
         ("bash", Fixture::bash("touch new"), write),
@@ -110,7 +108,7 @@ fn files() -> Vec<DenialCase> {
             "node",
             Fixture::node("require('fs').mkdirSync('docs/deep', {recursive: true})")
                 .file("project/docs/b", ""),
-            "not change docs/deep; if it should, grant write",
+            "not change docs/deep; if it should, grant write:docs",
         ),
         // What the script went on after is not why it failed.
         (
@@ -139,7 +137,7 @@ fn files() -> Vec<DenialCase> {
         (
             "node",
             Fixture::node("require('fs').writeFileSync('docs/a.txt', '')").file("project/docs/b", ""),
-            "not change docs/a.txt; if it should, grant write",
+            "not change docs/a.txt; if it should, grant write:docs",
         ),
         (
             "bash",
@@ -204,7 +202,7 @@ fn a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies() {
             let ran = fixture.run();
             let help = ran.error().help().unwrap_or_default();
             assert!(help.contains("own-tool is outside of the system's folders"), "{help}");
-            assert!(help.contains("grant exec:unsandboxed"), "{help}");
+            assert!(!help.contains("exec:unsandboxed"), "{help}");
         }
         return;
     }

@@ -170,8 +170,8 @@ fn who_runs_a_script_hears_what_it_misses_of_the_home() {
         write(&project.home().join(path), "");
     }
     let told = project.metier(&["run", "count"]);
-    let expected = "~/.app/sessions is in your home folder, and the script has a home of its own; if it is to read that, \
-                    run with --allow home:.app/sessions";
+    let expected = "~/.app is in your home folder, and the script, which names it, has a home of its own; \
+                    `metier try count` shows what it looks for there";
     assert!(told.stdout == "no sessions found\n" && told.stderr.contains(expected), "{told:?}");
     let granted = project.metier(&["run", "count", "--allow", "home:.app/sessions"]);
     assert_eq!((granted.stdout.as_str(), granted.stderr.as_str()), ("one\n", ""));
@@ -196,15 +196,18 @@ fn a_script_that_says_nothing_gets_a_hint_about_what_it_names_in_the_home() {
     let project = Project::new().shell("silent", silent).shell("sourced", sourced).shell("speaks", speaks);
     let project = project.file(".metier/skills/sourced/scripts/common.sh", "BASE=\"${HOME}/.app\"\n");
     write(&project.home().join(".app/sessions/one"), "");
-    for (args, grant) in [
-        (&["run", "silent"][..], Some("run with --allow home:.app/sessions")),
-        (&["run", "sourced", "--script", "scripts/main.sh"], Some("run with --allow home:.app\n")),
+    for (args, hint) in [
+        (&["run", "silent"][..], Some("~/.app is in your home folder")),
+        (
+            &["run", "sourced", "--script", "scripts/main.sh"],
+            Some("`metier try sourced` shows what it looks for there"),
+        ),
         (&["run", "speaks"], None),
     ] {
         let answer = project.metier(args);
         assert_eq!(answer.code, 0, "{answer:?}");
-        match grant {
-            Some(grant) => assert!(answer.stderr.contains(grant), "{answer:?}"),
+        match hint {
+            Some(hint) => assert!(answer.stderr.contains(hint), "{answer:?}"),
             None => assert_eq!(answer.stderr, "", "{answer:?}"),
         }
     }

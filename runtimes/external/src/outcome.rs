@@ -6,22 +6,20 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::audience::is_for_person;
-use crate::denial_hints::RunPlace;
 use crate::error_line::{error_line, error_place};
-use crate::hints::denied_file::{FILE_DENIED_TEXTS, READ_ONLY_TEXTS};
-use crate::hints::hidden_file::hidden_file_hint;
-use crate::hints::network::{
-    RunNetwork, is_ungranted, lost_network_hint, mentions_no_network, no_network_hint, tried_hosts,
-};
+use crate::hints::complaint::{Complaint, mentions_refusal};
+use crate::hints::network::{RunNetwork, is_ungranted, refused_hosts_hint, tried_hosts, unobserved_hint};
 use crate::hints::permission_hint::{Help, permission_hint};
+use crate::hints::refused_path::{RunFolders, refused_change_hint};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::shown_path;
-use crate::hints::silent_program::silent_program_hint;
-use crate::hints::user_home::{folder_grant, says_absence, unread_home_warning};
+use crate::hints::unseen_file::{hidden_file_hint, passed_home_warning, says_absence, unseen_home_hint};
+use crate::hints::user_home::folder_grant;
 use crate::hints::variable::{
     unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
 };
+use crate::hints::watched_run::watch_advice;
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
 use crate::missing_package::{advised_package_help, missing_package_help};
@@ -50,9 +48,6 @@ const SHELL_EXIT_CODES: [(i32, &str); 2] = [
     (127, "127 is how a shell says that a command was not found; install it, or put it on PATH"),
 ];
 
-/// A run that used no more than this part of its time on a processor waited for something.
-const MIN_IDLE_FACTOR: u32 = 4;
-
 /// How many bytes of a script that ended well are searched for variables.
 const MAX_SEARCHED_SOURCE: usize = 64 << 10;
 
@@ -74,6 +69,11 @@ impl<'a> EndedScript<'a> {
     /// A script of which only the name is known.
     pub(super) fn with_name(name: &'a str) -> Self {
         Self { name, source: &[], args: &[], home: None, hidden_files: &[] }
+    }
+
+    /// Where it ran.
+    fn folders(&self, ctx: &'a SkillContext) -> Option<RunFolders<'a>> {
+        Some(RunFolders { project: ctx.project().ok()?.root(), home: self.home })
     }
 
     /// What its sandbox did hide from it.
@@ -99,7 +99,7 @@ pub(super) fn evaluate_exit(
         .or_else(|| limit_errors::limit_error(ctx.limits(), name, &ended))
         .or_else(|| exit_error(ctx, script, &ended));
     if failure.is_none() {
-        warn_of_refused_changes(ctx, name, &ended);
+        warn_of_refused_changes(ctx, script, &ended);
         warn_of_lost_network(ctx, script, &ended);
         warn_of_unread_files(ctx, script, &ended);
         warn_of_unpassed_variables(ctx, script, &ended);
@@ -252,64 +252,53 @@ fn hosts_error(attempt: &str, failed: &SandboxSetupError, refusal: Option<Refusa
 fn stop_error(ctx: &SkillContext, cause: StopCause, ended: &ProcessExit) -> SkillError {
     let error = cause.error();
     let (StopCause::Timeout, Some(network)) = (cause, run_network(ended)) else { return error };
-    let streams = [&ended.stderr, &ended.stdout].map(|output| redacted_text(ctx, output));
-    let mut said = streams.iter().map(Redacted::as_inner);
-    if let Some((help, hint)) = said.find_map(|said| denial_hints::waiting_hint(ctx, said, network)) {
-        let text = format!("it may have waited for the network until then: {help}");
-        return error.with_help(text).with_hint(hint);
-    }
-    let waited = || {
-        let (usage, timeout) = (ended.report.as_ref()?.usage, ctx.limits().timeout);
-        let was_idle = Duration::from_micros(usage.cpu_us) * MIN_IDLE_FACTOR <= timeout;
-        no_network_hint(ctx).filter(|_| was_idle && network.report.is_none())
+    let observed = || refused_hosts_hint(ctx, network.report?);
+    let by_words = || {
+        let streams = [&ended.stderr, &ended.stdout].map(|output| redacted_text(ctx, output));
+        streams.iter().find_map(|said| unobserved_hint(ctx, searched_end(said.as_inner()), network))
     };
-    match (waited(), error.help()) {
-        (Some(_), Some(help)) => {
-            let text = format!("it has no network: if it waits for one, grant net:HOST; otherwise {help}");
-            error.with_help(text)
+    match observed().or_else(by_words) {
+        Some((help, hint)) => {
+            let text = format!("it may have waited for the network until then: {help}");
+            error.with_help(text).with_hint(hint)
         }
-        _ => error,
+        None => error,
     }
 }
 
 /// What is known of the network of a process that ran in a sandbox.
 fn run_network(ended: &ProcessExit) -> Option<RunNetwork<'_>> {
-    let can_name_hosts = ended.report.as_ref()?.enforcement.has(Restrictions::NAMESPACES);
-    Some(RunNetwork { report: ended.network.as_ref(), can_name_hosts })
+    let is_observable = ended.report.as_ref()?.enforcement.has(Restrictions::NAMESPACES);
+    Some(RunNetwork { report: ended.network.as_ref(), is_observable })
 }
 
 /// Warns of a change that the sandbox refused, and that the script went on after as if nothing was.
-fn warn_of_refused_changes(ctx: &SkillContext, name: &str, ended: &ProcessExit) {
-    let Some(project) = ctx.project().ok().map(Files::root).filter(|_| ended.report.is_some()) else {
-        return;
-    };
+fn warn_of_refused_changes(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
+    let Some(folders) = script.folders(ctx).filter(|_| ended.report.is_some()) else { return };
     // What is printed may be any data; the words of a read-only place are rarely about another one.
-    let outputs = [(&ended.stderr, &FILE_DENIED_TEXTS[..]), (&ended.stdout, &READ_ONLY_TEXTS[..])];
+    let outputs = [
+        (&ended.stderr, &[Complaint::ReadOnly, Complaint::Denied][..]),
+        (&ended.stdout, &[Complaint::ReadOnly][..]),
+    ];
     let refused = outputs.into_iter().find_map(|(output, complaints)| {
         // Most scripts write nothing of the kind, and nothing more is done for them.
-        if !denial_hints::mentions_refusal(&output.bytes) {
+        if !mentions_refusal(&last_text(&output.bytes)) {
             return None;
         }
-        denial_hints::refused_changes_hint(ctx, project, redacted_text(ctx, output).as_inner(), complaints)
+        refused_change_hint(ctx, folders, searched_end(redacted_text(ctx, output).as_inner()), complaints)
     });
     if let Some((help, _)) = refused {
-        ctx.warn(format!("{name} ended well, but {help}"));
+        ctx.warn(format!("{} ended well, but {help}", script.name));
     }
 }
 
-/// Warns of a network that a script missed, and that it went on without as if nothing was.
+/// Warns of a network that a script missed where nothing is observed, and that it went on without as if nothing was.
 fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    // What was observed has a warning of its own.
-    let Some(network) = run_network(ended).filter(|network| network.is_unobserved()) else { return };
-    let outputs = [&ended.stderr, &ended.stdout].into_iter();
-    // Most scripts write nothing of the kind, and nothing more is done for them.
-    let mut outputs = outputs.filter(|output| mentions_no_network(&output.bytes)).peekable();
-    if outputs.peek().is_none() || no_network_hint(ctx).is_none() {
-        return;
-    }
-    let text = ScriptText::new(ctx, script.name, script.source, script.args);
-    let hint = |output| lost_network_hint(ctx, &text, redacted_text(ctx, output).as_inner(), network);
-    if let Some((help, _)) = outputs.find_map(hint) {
+    let Some(network) = run_network(ended) else { return };
+    let mut outputs = [&ended.stderr, &ended.stdout].into_iter();
+    if let Some((help, _)) =
+        outputs.find_map(|output| unobserved_hint(ctx, &last_text(&output.bytes), network))
+    {
         ctx.warn(format!("{} ended well, but {help}", script.name));
     }
 }
@@ -320,23 +309,22 @@ fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     if ended.report.is_none() || !is_for_person(ctx) {
         return;
     }
-    let hidden = script.hidden_files_in(ended);
-    let was_passed_home = script.args.iter().any(|argument| argument.starts_with("~/"));
+    let warn = |warning: Option<String>| warning.map(|warning| ctx.warn(warning)).is_some();
+    let passed = script.home.and_then(|home| passed_home_warning(ctx, home, script.args));
     let said = [&ended.stderr, &ended.stdout].map(|output| last_text(&output.bytes)).join("\n");
-    let is_silent = said.trim().is_empty();
     // Most scripts write nothing of the kind, and nothing more is done for them.
-    if !was_passed_home && hidden.is_empty() && !is_silent && !says_absence(&said.to_lowercase()) {
+    if warn(passed) || !is_about_absence(&said) {
         return;
     }
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
-    if is_silent && !was_passed_home && !text.may_name_home() {
-        return;
-    }
-    let of_home = script.home.and_then(|home| unread_home_warning(ctx, home, &text, &said));
-    let of_project = || hidden_file_hint(ctx, hidden, &text, &said).map(|(help, _)| help);
-    if let Some(warning) = of_home.or_else(of_project) {
-        ctx.warn(warning);
-    }
+    let of_home = || unseen_home_hint(ctx, script.home?, &text);
+    let of_project = hidden_file_hint(ctx, script.hidden_files_in(ended), &text, &said).map(|(help, _)| help);
+    warn(of_project.or_else(of_home));
+}
+
+/// Whether an output may be that of a script which found nothing where there is something.
+fn is_about_absence(said: &str) -> bool {
+    said.trim().is_empty() || says_absence(&said.to_lowercase())
 }
 
 /// Warns of variables that the script reads and was not given.
@@ -445,15 +433,39 @@ fn output_hint(
 ) -> Option<Help> {
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
     let (said, printed) = (output.error_text().as_inner(), output.printed());
+    let hidden = script.hidden_files_in(ended);
     variable_hint(ctx, &text, said)
         .or_else(|| variable_hint(ctx, &text, printed?))
         .or_else(|| package_hint(ctx, ended, said))
-        .or_else(|| sandbox_hint(ctx, script, ended, output, &text))
+        .or_else(|| denial_hints::denial_hint(ctx, said, script.folders(ctx)?, run_network(ended)?))
         .or_else(|| package_hint(ctx, ended, printed?))
         .or_else(|| unpassed_variable_hint(ctx, &text, said))
         .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
-        .or_else(|| hidden_file_hint(ctx, script.hidden_files_in(ended), &text, said))
-        .or_else(|| hidden_file_hint(ctx, script.hidden_files_in(ended), &text, printed?))
+        .or_else(|| hidden_file_hint(ctx, hidden, &text, said))
+        .or_else(|| hidden_file_hint(ctx, hidden, &text, printed?))
+        .or_else(|| watch_hint(ctx, script, ended, output, &text))
+}
+
+/// What is said where nothing is known, of a failure that looks like one of the sandbox.
+fn watch_hint(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+    output: &RunOutput,
+    text: &ScriptText<'_>,
+) -> Option<Help> {
+    ended.report.as_ref()?;
+    let outputs = [output.stderr(), output.stdout()];
+    // An error that names a path is about that one.
+    let line = error_line(output.error_text().as_inner()).unwrap_or_default();
+    let is_about_home = is_about_absence(line) && !line.contains('/');
+    let of_home = || unseen_home_hint(ctx, script.home?, text).filter(|_| is_about_home);
+    let of_refusal = || {
+        let is_refusal = outputs.iter().any(|said| mentions_refusal(searched_end(said)));
+        let advice = watch_advice(ctx, "shows what it was").filter(|_| is_refusal)?;
+        Some(format!("the sandbox may have refused the script something; {advice}"))
+    };
+    of_home().or_else(of_refusal).map(|text| (text, None))
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
@@ -469,7 +481,8 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     };
     let (said, packages) = (searched_end(said), packages::skill_packages(ctx));
     let has_hosts = ended.network.as_ref().is_some_and(|network| !network.hosts.is_empty());
-    let has_no_network = ended.report.is_some() && !has_hosts && no_network_hint(ctx).is_some();
+    let has_no_network =
+        ended.report.is_some() && !has_hosts && !ctx.permissions().allows(&Access::network());
     let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help, |module| {
         neighbour_help(ctx, module)
     })
@@ -501,23 +514,6 @@ fn neighbour_help(ctx: &SkillContext, module: &str) -> Option<Help> {
 /// What a script that misses a package in a run for a model may not know.
 const NO_PROJECT_PACKAGES: &str = "in a run for a model, no packages come from a .venv or node_modules of the project, unless the project is \
                                    trusted as a whole";
-
-/// The hint of the sandbox about this failure, if there was one.
-fn sandbox_hint(
-    ctx: &SkillContext,
-    script: &EndedScript<'_>,
-    ended: &ProcessExit,
-    output: &RunOutput,
-    text: &ScriptText<'_>,
-) -> Option<Help> {
-    let project = ctx.project().ok()?.root();
-    let network = run_network(ended)?;
-    let place = RunPlace { project, home: script.home, network, script: text };
-    let by_program = || silent_program_hint(ctx, project, (ended.status.code(), output), text, network);
-    denial_hints::denial_hint(ctx, output.error_text().as_inner(), place)
-        .or_else(|| lost_network_hint(ctx, text, output.printed()?, network))
-        .or_else(by_program)
-}
 
 /// The line with `~` for the home folder of the script, whose path means nothing to anybody after the run.
 fn with_short_home(line: String, home: Option<&Path>) -> String {

@@ -417,10 +417,20 @@ impl Permissions {
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
     pub fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
+        self.require_by(need, &self.permission_for(need), attempt)
+    }
+
+    /// The same, where this permission would give the access, and is narrower than the one that is usually named.
+    pub fn require_by(
+        &self,
+        need: &Access,
+        permission: &Permission,
+        attempt: impl fmt::Display,
+    ) -> Result<()> {
         if self.allows(need) {
             return Ok(());
         }
-        let permission = self.permission_for(need).to_string();
+        let permission = permission.to_string();
         if need.tool_name().is_some_and(|name| !self.accepts_tool(name)) {
             return Err(filtered_tool_error(&attempt));
         }

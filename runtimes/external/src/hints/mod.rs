@@ -1,24 +1,18 @@
-//! Hints for scripts that failed: what they may have met, and what the user can do about it. One file for each kind of failure.
+//! Hints for scripts that failed: what the sandbox knows of the reason, and what the user can do about it. One file for each kind of reason.
 
-pub(super) mod created_folder;
-pub(super) mod database;
-pub(super) mod denied_file;
-pub(super) mod failed_write;
-pub(super) mod file_change;
-pub(super) mod git_change;
-pub(super) mod hidden_file;
-pub(super) mod home_path;
+pub(super) mod complaint;
 pub(super) mod install_command;
-pub(super) mod missing_file;
-pub(super) mod missing_variable;
 pub(super) mod network;
 pub(super) mod permission_hint;
+pub(super) mod refused_path;
 pub(super) mod repository;
 pub(super) mod run_output;
+pub(super) mod sandbox_limits;
 pub(super) mod script_text;
 pub(super) mod shown_path;
-pub(super) mod silent_program;
+pub(super) mod unseen_file;
 pub(super) mod user_home;
 pub(super) mod variable;
 pub(super) mod variable_use;
+pub(super) mod watched_run;
 pub(super) mod words;

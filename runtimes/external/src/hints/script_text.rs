@@ -1,4 +1,4 @@
-//! What a script does by its text: the variables that it reads, and whether it looks for its own folder or writes files.
+//! What a script does by its text: the variables that it reads, and the files that it names.
 //!
 //! The text is searched, not parsed: what is found in it decides about a hint only together with the output of the run.
 
@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::hints::home_path::HomeVariables;
 use crate::hints::variable_use::{is_comment, reads_variable};
 use metier_core::host::{Files, SkillContext};
 use metier_core::policy::CancelToken;
@@ -26,66 +25,6 @@ const MAX_ARGS: usize = 8;
 /// The endings of files that a script may call or import.
 const SCRIPT_ENDINGS: [&str; 12] =
     [".bash", ".cjs", ".cts", ".js", ".mjs", ".mts", ".pl", ".py", ".rb", ".sh", ".ts", ".zsh"];
-
-/// How a script finds the folder in which it lies.
-const OWN_PLACES: [&str; 10] = [
-    "__file__",
-    "__dirname",
-    "__DIR__",
-    "BASH_SOURCE",
-    "dirname \"$0\"",
-    "dirname $0",
-    "import.meta",
-    "CLAUDE_PLUGIN_ROOT",
-    "CLAUDE_SKILL_DIR",
-    "METIER_SKILL_DIR",
-];
-
-/// How a script or what it calls reaches the network.
-const NETWORK_CALLS: [&str; 16] = [
-    "fetch(",
-    "urllib",
-    "requests",
-    "http.client",
-    "httpx",
-    "aiohttp",
-    "axios",
-    "undici",
-    "curl ",
-    "wget ",
-    "http.get",
-    "https.get",
-    "http.request",
-    "https.request",
-    "socket",
-    "git ",
-];
-
-/// How a script writes a file.
-const WRITES: [&str; 19] = [
-    "\"w\"",
-    "'w'",
-    "\"wb\"",
-    "'wb'",
-    "\"a\"",
-    "'a'",
-    "\"x\"",
-    "'x'",
-    "write_text(",
-    "write_bytes(",
-    "writeFile",
-    "appendFile",
-    "createWriteStream",
-    "os.replace(",
-    "os.rename(",
-    "mkstemp(",
-    " > ",
-    " >> ",
-    "tee ",
-];
-
-/// How lines begin that print text for people.
-const PRINTS: [&str; 6] = ["echo ", "printf ", "print(", "console.", "sys.exit(", "raise "];
 
 /// The text of a script that ended, with its arguments.
 pub(crate) struct ScriptText<'a> {
@@ -136,56 +75,9 @@ impl<'a> ScriptText<'a> {
         self.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
     }
 
-    /// Whether the script, or a file of its skill, has a call that reaches the network.
-    pub(crate) fn uses_network(&self) -> bool {
-        self.has_line(&NETWORK_CALLS)
-    }
-
-    /// The paths below the home folder that the script, or a file of its skill that it may call or import, names whole, in lines that
-    /// print nothing.
-    pub(crate) fn home_paths(&self) -> Vec<String> {
-        /// How many are looked at.
-        const MAX_PATHS: usize = 64;
-        let others = self.other_texts().iter().flat_map(|text| text.lines());
-        let lines = others.filter(|line| !is_comment(line)).chain(self.lines());
-        let lines = lines.filter(|line| !PRINTS.iter().any(|word| line.trim_start().starts_with(word)));
-        let mut variables = HomeVariables::default();
-        lines.flat_map(|line| variables.in_line(line)).take(MAX_PATHS).collect()
-    }
-
-    /// Whether the script may name a path below the home folder.
-    pub(crate) fn may_name_home(&self) -> bool {
-        let names = |line: &str| line.contains('~') || line.to_ascii_lowercase().contains("home");
-        self.includes_files() || self.lines().any(names)
-    }
-
-    /// Those of its arguments that are paths below the home folder, as they are written with `~`.
-    pub(crate) fn home_arguments(&self) -> Vec<String> {
-        let paths = self.arguments.lines().filter_map(|argument| argument.strip_prefix("~/"));
-        paths.map(|path| path.trim_end_matches('/').to_owned()).filter(|path| !path.is_empty()).collect()
-    }
-
-    /// The lines of the script and its arguments as the shell reads them: one that ends with a `\` goes on in the next.
-    pub(crate) fn shell_lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        let mut goes_on = false;
-        for line in self.lines() {
-            let part = line.strip_suffix('\\');
-            match lines.last_mut().filter(|_| goes_on) {
-                Some(before) => before.push_str(part.unwrap_or(line)),
-                None => lines.push(part.unwrap_or(line).to_owned()),
-            }
-            goes_on = part.is_some();
-        }
-        lines
-    }
-
-    /// Whether a line that is not a comment has one of these texts.
-    fn has_line(&self, texts: &[&str]) -> bool {
-        self.has_text(|text| {
-            let mut lines = text.lines().filter(|line| !is_comment(line));
-            lines.any(|line| texts.iter().any(|text| line.contains(text)))
-        })
+    /// Whether a line that is no comment, of the script or of a file of its skill that it may call or import, is like this.
+    pub(crate) fn any_line(&self, is_like: impl Fn(&str) -> bool) -> bool {
+        self.has_text(|text| text.lines().any(|line| !is_comment(line) && is_like(line)))
     }
 
     /// Whether the script, or a file of its skill that it may call or import, is like this.
@@ -195,16 +87,6 @@ impl<'a> ScriptText<'a> {
 
     fn other_texts(&self) -> &[String] {
         self.others.get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
-    }
-
-    /// Whether the script, or a file of its skill, has a call that writes a file.
-    pub(crate) fn writes_files(&self) -> bool {
-        self.has_line(&WRITES)
-    }
-
-    /// Whether the script looks for the folder in which it lies.
-    pub(crate) fn finds_itself(&self) -> bool {
-        self.lines().any(|line| OWN_PLACES.iter().any(|place| line.contains(place)))
     }
 }
 

@@ -1,64 +1,21 @@
-//! The hint for a script that misses an environment variable: which it is, and how the run is given it.
+//! The variables that a script reads by its text and was not given: which of them its output names, and which are set here.
 
 use std::ffi::OsStr;
 
 use crate::audience::is_for_person;
 use crate::environment::is_inherited;
-use crate::hints::missing_variable::{MissingVariables, last_names, missing_variables};
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
-use crate::hints::words::searched_end;
+use crate::hints::words::{last_lines, searched_end};
 use metier_core::error::Hint;
 use metier_core::host::{SkillContext, variable_access};
 use metier_core::policy::is_secret_variable;
 
 /// Variables of terminals, desktops and development tools, which many programs read and few need: how their names begin.
-const COMMON_VARIABLES: [&str; 44] = [
-    "ALACRITTY_",
-    "ASDF_",
-    "CARGO_",
-    "CLICOLOR_",
-    "COLOR",
-    "CONDA_",
-    "DBUS_",
-    "DESKTOP_",
-    "DOCKER_",
-    "FORCE_COLOR",
-    "GDM",
-    "GITHUB_",
-    "GJS_",
-    "GNOME_",
-    "GPG_",
-    "GTK_",
-    "HIST",
-    "HOMEBREW_",
-    "ITERM_",
-    "KDE_",
-    "KITTY_",
-    "LC_",
-    "LESS_",
-    "LS_",
-    "MAKE",
-    "NO_COLOR",
-    "NVM_",
-    "PIP_",
-    "POETRY_",
-    "PS1_",
-    "PYENV_",
-    "QT_",
-    "RUST_",
-    "SESSION_",
-    "SHELL_",
-    "SSH_",
-    "SYSTEMD_",
-    "TERM_",
-    "TERMINAL_",
-    "UV_",
-    "VIRTUAL_ENV",
-    "VSCODE_",
-    "VTE_",
-    "WT_",
-];
+const COMMON_VARIABLES: &str = "
+    ALACRITTY_ ASDF_ CARGO_ CLICOLOR_ COLOR CONDA_ DBUS_ DESKTOP_ DOCKER_ FORCE_COLOR GDM GITHUB_ GJS_ GNOME_ GPG_ GTK_ HIST HOMEBREW_
+    ITERM_ KDE_ KITTY_ LC_ LESS_ LS_ MAKE NO_COLOR NVM_ PIP_ POETRY_ PS1_ PYENV_ QT_ RUST_ SESSION_ SHELL_ SSH_ SYSTEMD_ TERM_ TERMINAL_
+    UV_ VIRTUAL_ENV VSCODE_ VTE_ WT_";
 
 /// Words in the names of variables that may be secret, besides those whose values are redacted.
 const SECRET_WORDS: [&str; 14] = [
@@ -78,40 +35,142 @@ const SECRET_WORDS: [&str; 14] = [
     "WEBHOOK",
 ];
 
+/// What says, in lower case, that a variable is not set. Without one of them the name may stand in a line for another reason.
+const ABSENCE_WORDS: [&str; 14] = [
+    "empty",
+    "export",
+    "keyerror",
+    "missing",
+    "must be",
+    "need",
+    "no ",
+    "not ",
+    "n't ",
+    "provide",
+    "requir",
+    "set",
+    "unbound",
+    "undefined",
+];
+
+/// What says that the script can do without it.
+const EXCUSES: [&str; 9] = [
+    "default",
+    "fallback",
+    "falling back",
+    "for better",
+    "for more",
+    "not required",
+    "optional",
+    "skipp",
+    "to enable",
+];
+
+/// How people write "environment variable", in lower case: of a name beside these words nothing has to be proven.
+const VARIABLE_WORDS: [&str; 5] = ["environment var", "env var", "envvar", "process.env", "os.environ"];
+
+/// What says that one of several variables is enough.
+const CHOICES: [&str; 5] = [" or ", " / ", "one of", "either", "any of"];
+
+/// How many variables a hint names.
+const MAX_NAMES: usize = 8;
+
 /// How many variables are warned of.
 const MAX_UNPASSED: usize = 4;
 
-/// The hint about environment variables that are not set, if the output of a failed script says that it misses them.
+/// The hint about environment variables that a failed script says it misses: that it reads by its text or calls by that name, and that it was
+/// not given.
 pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &str) -> Option<Help> {
-    let missing = missing_variables(searched_end(said), &|name| script.reads_variable(name))?;
-    let MissingVariables { names, are_alternatives } = missing;
-    let is_passed = |name: &str| {
-        variable_access(name).is_none_or(|access| ctx.permissions().allows(&access) && ctx.has_variable(name))
+    let is_missed = |name: &str, is_certain| {
+        let is_known = is_certain && name.trim_matches('_').contains('_') || script.reads_variable(name);
+        is_known && !is_passed(ctx, name)
     };
-    let names: Vec<&str> = names.into_iter().filter(|name| !is_passed(name)).collect();
-    match names[..] {
+    let (found, has_choice) = missed_names(said, &is_missed);
+    match found[..] {
         [] => None,
-        [name] => Some(one_variable_help(ctx, name)),
-        [first, ..] if are_alternatives => {
+        [first, _, ..] if has_choice => {
             // What is set is only for the person who runs the script.
-            let set = names.iter().copied().find(|name| is_for_person(ctx) && ctx.has_variable(name));
+            let set = found.iter().copied().find(|name| is_for_person(ctx) && ctx.has_variable(name));
             let chosen = set.unwrap_or(first);
-            let needs =
-                format!("the script says that it needs one of the environment variables {}", listed(&names));
+            let needs = format!(
+                "the script names the environment variables {}, one of which may be enough",
+                listed(&found)
+            );
             let (help, hint) = permission_hint(ctx, &variable_access(chosen)?)?;
             Some((format!("{needs}; if it should have {chosen}, {help}"), hint))
         }
+        [first] => Some(one_variable_help(ctx, first)),
         [first, ..] => {
-            Some(many_variables_help(ctx, &names).unwrap_or_else(|| one_variable_help(ctx, first)))
+            Some(many_variables_help(ctx, &found).unwrap_or_else(|| one_variable_help(ctx, first)))
         }
     }
 }
 
+/// The variables that the last lines say are missing, and whether one of them is enough. `is_missed` says whether the run misses a variable
+/// of this name, and is told whether the line is certainly about a variable.
+fn missed_names<'a>(said: &'a str, is_missed: &dyn Fn(&str, bool) -> bool) -> (Vec<&'a str>, bool) {
+    let mut lines: Vec<&str> = last_lines(searched_end(said)).collect();
+    lines.reverse();
+    let mut found: Vec<&str> = Vec::new();
+    let mut has_choice = false;
+    for line in lines {
+        // The names themselves say nothing.
+        let small =
+            names(line).fold(line.to_owned(), |rest, name| rest.replace(name, "")).to_ascii_lowercase();
+        let is_list = line.trim_start().starts_with(['-', '*', '•']);
+        let is_of_shell = shell_name(line).is_some();
+        let is_absent = is_list || is_of_shell || ABSENCE_WORDS.iter().any(|words| small.contains(words));
+        if !is_absent || EXCUSES.iter().any(|words| small.contains(words)) {
+            continue;
+        }
+        let is_certain = VARIABLE_WORDS.iter().any(|words| small.contains(words));
+        let before = found.len();
+        for name in names(line).filter(|name| is_missed(name, is_certain)) {
+            if found.len() < MAX_NAMES && !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        has_choice |= found.len() > before && CHOICES.iter().any(|words| small.contains(words));
+    }
+    (found, has_choice)
+}
+
+/// The variable of `main.sh: line 3: NAME: text`, as a shell writes the text of `${NAME:?text}`.
+fn shell_name(line: &str) -> Option<&str> {
+    let mut parts = line.split(": ").skip(1);
+    let (number, name) = (parts.next()?, parts.next()?);
+    let number = number.strip_prefix("line ").unwrap_or(number);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    names(name).find(|word| is_number && *word == name)
+}
+
+/// Whether the run has a value for this variable.
+fn is_passed(ctx: &SkillContext, name: &str) -> bool {
+    let is_inherited = || std::env::var_os(name).is_some_and(|value| is_inherited(OsStr::new(name), &value));
+    variable_access(name).is_none_or(|access| ctx.permissions().allows(&access) && ctx.has_variable(name))
+        || is_inherited()
+}
+
+/// The words of a line that could be names of variables: `API_KEY`, not `key` or `I`.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let is_name = |word: &&str| {
+        (3..=128).contains(&word.len())
+            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && !word.starts_with(|first: char| first.is_ascii_digit())
+    };
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(is_name)
+}
+
 fn one_variable_help(ctx: &SkillContext, name: &str) -> Help {
-    let needs = format!("the script says that it needs the environment variable {name}");
+    // What is set is only for the person who runs the script.
+    let needs = if is_for_person(ctx) && ctx.has_variable(name) {
+        format!("the script reads the environment variable {name}, which is set here and was not passed")
+    } else {
+        format!("the script names the environment variable {name}, which it was not given")
+    };
     match variable_access(name).and_then(|access| permission_hint(ctx, &access)) {
         Some((help, hint)) => (format!("{needs}; if it should have it, {help}"), hint),
-        None => (format!("{needs}, which is granted and has no value here; set it"), None),
+        None => (format!("{needs}: it is granted and has no value here; set it"), None),
     }
 }
 
@@ -126,7 +185,7 @@ fn many_variables_help(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
     }
     let permissions: Vec<String> = names.iter().map(|name| format!("env:{name}")).collect();
     let text = format!(
-        "the script says that it needs the environment variables {}; if it should have them, grant {}",
+        "the script names the environment variables {}, which it was not given; if it should have them, grant {}",
         listed(names),
         listed(&permissions)
     );
@@ -149,14 +208,14 @@ pub(crate) fn unpassed_variable_hint(
     script: &ScriptText<'_>,
     said: &str,
 ) -> Option<Help> {
+    /// How many words are looked at.
+    const MAX_LOOKED_AT: usize = 64;
     if !is_for_person(ctx) {
         return None;
     }
-    let is_passed =
-        |name: &str| std::env::var_os(name).is_some_and(|value| is_inherited(OsStr::new(name), &value));
-    let names = last_names(searched_end(said)).into_iter();
+    let names = last_lines(searched_end(said)).flat_map(names).take(MAX_LOOKED_AT);
     let mut names =
-        names.filter(|name| ctx.has_variable(name) && !is_passed(name) && script.reads_variable(name));
+        names.filter(|name| ctx.has_variable(name) && !is_passed(ctx, name) && script.reads_variable(name));
     let (name, (help, hint)) =
         names.find_map(|name| Some((name, permission_hint(ctx, &variable_access(name)?)?)))?;
     let text = format!(
@@ -183,7 +242,7 @@ pub(crate) fn unpassed_variables(
     with_secrets: bool,
 ) -> Vec<(String, Help)> {
     let is_named = |name: &String| {
-        let is_common = || COMMON_VARIABLES.iter().any(|start| name.starts_with(start));
+        let is_common = || COMMON_VARIABLES.split_whitespace().any(|start| name.starts_with(start));
         let is_private = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
         let is_secret = || is_secret_variable(name) || is_private();
         name.trim_matches('_').contains('_') && (with_secrets || !is_secret()) && !is_common()
@@ -195,4 +254,155 @@ pub(crate) fn unpassed_variables(
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let names = names.filter(|name| is_named(name) && script.reads_variable_itself(name));
     names.filter_map(|name| Some((name.clone(), grant(&name)?))).take(MAX_UNPASSED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first variable that is missing, for a script that reads all of them, or none.
+    fn missing_variable(output: &str, reads_all: bool) -> Option<&str> {
+        let is_missed = |name: &str, is_certain| name.contains('_') && (reads_all || is_certain);
+        missed_names(output, &is_missed).0.first().copied()
+    }
+
+    #[test]
+    fn the_missing_variable_is_found_in_the_words_of_many_scripts() {
+        for line in [
+            "main.sh: line 3: API_KEY: unbound variable",
+            "/x/scripts/main.sh: 3: API_KEY: parameter not set",
+            "main.sh: line 1: API_KEY: parameter null or not set",
+            "main.sh: 1: API_KEY: parameter not set or null",
+            "Error: API_KEY environment variable not set",
+            "Error: API_KEY environment variable is not set",
+            "❌ API_KEY environment variable is required.",
+            "ValueError: API_KEY not found in environment variables",
+            "ERROR: Please set the API_KEY environment variable",
+            "Error: Missing environment variable API_KEY",
+            "Missing required environment variables: API_KEY, OTHER_KEY",
+            "Required environment variable 'API_KEY' is not set",
+            "Please set the environment variable `API_KEY` first",
+            "The API_KEY environment variable is missing or empty; either provide it, or instantiate",
+            "OpenAIError: The API_KEY environment variable is missing or empty",
+            "Error: process.env.API_KEY is not set",
+            "Error: Missing process.env.API_KEY",
+            "Error: API_KEY not set",
+            "API_KEY is not set. Add it to your .env file.",
+            "Error: Missing API_KEY",
+            "RuntimeError: $API_KEY must be set",
+            "API_KEY is required",
+            "main.sh: line 3: API_KEY: API_KEY is required",
+            "/x/main.sh: line 12: API_KEY: usage: main.sh with API_KEY",
+            "/x/main.sh: 3: API_KEY: give it a key",
+            "API_KEY and OTHER_KEY must be set",
+            "API_KEY (or OTHER_KEY) and THIRD_URL must be set.",
+            "Not configured: API_KEY / OTHER_ID / THIRD_SECRET must be set",
+            "Error: API_KEY, OTHER_KEY are required",
+            "No key found. Set API_KEY in .env",
+            "No key found. Set API_KEY, OTHER_KEY, or THIRD_KEY.",
+            "No key found. Set one of: API_KEY, OTHER_KEY",
+            "Set ONE of API_KEY, OTHER_KEY in your .env file",
+            "a key is required. Pass --api-key or set API_KEY.",
+            "Error: set API_KEY env var",
+            "Error: No API_KEY found",
+            "ERROR: No API_KEY in environment",
+            "Missing env: API_KEY",
+            "Missing required env var(s): API_KEY",
+            "API_KEY isn't set",
+            "API_KEY has not been set",
+            "API_KEY env is required",
+            "Missing required environment variable for hosted mode: API_KEY",
+            "the key must be provided either as an argument or in the API_KEY environment variable",
+            "This script requires API_KEY.",
+            "this needs API_KEY in the environment",
+            "os.environ['API_KEY'] is not set",
+            "Error: ${API_KEY} is unset",
+            "Missing environment variables:\n  - API_KEY\n  - OTHER_KEY",
+            "Error: the key was not found.\nSet it with:\n  export API_KEY=your-key",
+        ] {
+            assert_eq!(missing_variable(line, true), Some("API_KEY"), "{line}");
+        }
+        for line in [
+            "advisor: SESSION_ID is unset -- cannot identify this session.",
+            "SESSION_ID not set",
+            "RuntimeError: SESSION_ID and OTHER_ID must be set as environment variables",
+            "FATAL: SESSION_ID needs to be set",
+            "Please set SESSION_ID in your environment",
+            "main.sh: line 1: SESSION_ID: call it with a session",
+        ] {
+            assert_eq!(missing_variable(line, true), Some("SESSION_ID"), "{line}");
+        }
+        for line in ["Error: DEBUG_MODE is not set in the environment", "env var DEBUG_MODE is missing"] {
+            assert_eq!(missing_variable(line, true), Some("DEBUG_MODE"), "{line}");
+        }
+        let report =
+            "Error: API_KEY environment variable not set\n\nSet it with:\n  export API_KEY=your-key\n";
+        assert_eq!(missing_variable(report, true), Some("API_KEY"));
+        for frame in [
+            r#"  File "<frozen os>", line 714, in __getitem__"#,
+            r#"  File "/usr/lib/python3.9/os.py", line 679, in __getitem__"#,
+        ] {
+            let traceback = format!(
+                "Traceback (most recent call last):\n  File \"/x/a.py\", line 2, in <module>\n    os.environ['API_KEY']\n{frame}\n    raise KeyError(key) from None\nKeyError: 'API_KEY'\n"
+            );
+            assert_eq!(missing_variable(&traceback, true), Some("API_KEY"), "{traceback}");
+        }
+    }
+
+    #[test]
+    fn all_variables_of_a_list_are_missing() {
+        for (text, names, are_alternatives) in [
+            (
+                "Please set: BASE_URL, API_TOKEN, USER_EMAIL",
+                &["BASE_URL", "API_TOKEN", "USER_EMAIL"][..],
+                false,
+            ),
+            ("Error: Missing environment variables: BASE_URL, API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
+            ("Set the following: BASE_URL and API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
+            ("Error: BASE_URL, API_TOKEN must be set", &["BASE_URL", "API_TOKEN"], false),
+            (
+                "Missing environment variables:\n  - BASE_URL\n  - API_TOKEN",
+                &["BASE_URL", "API_TOKEN"],
+                false,
+            ),
+            ("no provider (set FIRST_KEY / SECOND_KEY)", &["FIRST_KEY", "SECOND_KEY"], true),
+            ("Set one of: FIRST_KEY, SECOND_KEY", &["FIRST_KEY", "SECOND_KEY"], true),
+            ("Set FIRST_KEY, SECOND_KEY, or THIRD_KEY.", &["FIRST_KEY", "SECOND_KEY", "THIRD_KEY"], true),
+            ("Please set BASE_URL", &["BASE_URL"], false),
+            ("Please export BASE_URL", &["BASE_URL"], false),
+            ("BASE_URL required", &["BASE_URL"], false),
+        ] {
+            assert_eq!(missed_names(text, &|_, _| true), (names.to_vec(), are_alternatives), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_the_script_can_do_without_is_not_missing() {
+        for line in [
+            "",
+            "main.sh: line 3: name: unbound variable",
+            "main.sh: line 3: $1: unbound variable",
+            "Error: HTTP 401: the API_KEY is invalid",
+            "API_KEY is optional and not set",
+            "API_KEY is not required",
+            "Using API_KEY from the environment",
+            "x.py: error: API_KEY: bad",
+            "Set API_KEY to enable descriptions",
+            "API_KEY not set, falling back to the free tier",
+            "API_KEY is missing. Skipping mail.",
+            "API_KEY is the first column",
+            "Loaded API_KEY and OTHER_KEY",
+        ] {
+            assert_eq!(missing_variable(line, true), None, "{line}");
+        }
+        for line in [
+            "MAX_SIZE is required",
+            "SOME_TABLE not found",
+            "FAIL: config.yml: DATABASE_URL is not set in production",
+            "JIRA_KEY is required in the commit message",
+            "Validation failed: MAX_RETRIES must be set to an integer",
+        ] {
+            assert_eq!(missing_variable(line, false), None, "the script does not read it: {line}");
+        }
+    }
 }

@@ -1,0 +1,253 @@
+//! What a line of an output says of a path, in the words of systems, languages and tools, and which of its words may be that path.
+//!
+//! Whether the sandbox has to do with it is not decided here.
+
+use crate::hints::shown_path::is_path;
+use crate::hints::words::{find_word, last_lines};
+
+/// What a line says of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Complaint {
+    /// It lies in a read-only place.
+    ReadOnly,
+    /// The system denied access to it.
+    Denied,
+    /// Something is at its place.
+    Taken,
+    /// It cannot be replaced.
+    Busy,
+    /// It is not there.
+    Absent,
+    /// The script could not write it, and does not say why.
+    Unwritten,
+}
+
+/// The words of systems and languages, in lower case; the first that a line has counts.
+const COMPLAINTS: [(&str, Complaint); 16] = [
+    // Node says so where it makes folders one inside the other in a read-only place.
+    ("enoent: no such file or directory, mkdir '", Complaint::ReadOnly),
+    // So does git.
+    ("unable to create directory for ", Complaint::ReadOnly),
+    ("read-only file system", Complaint::ReadOnly),
+    ("erofs", Complaint::ReadOnly),
+    ("permission denied", Complaint::Denied),
+    ("eacces", Complaint::Denied),
+    ("file exists", Complaint::Taken),
+    ("already exists", Complaint::Taken),
+    ("eexist", Complaint::Taken),
+    ("is a directory", Complaint::Taken),
+    ("eisdir", Complaint::Taken),
+    ("resource busy", Complaint::Busy),
+    ("ebusy", Complaint::Busy),
+    ("no such file or directory", Complaint::Absent),
+    ("enoent", Complaint::Absent),
+    ("not found", Complaint::Absent),
+];
+
+/// Scripts in words of their own: that something failed, and that it was to be written.
+const UNWRITTEN: [&[&str]; 2] = [
+    &["can't", "cannot", "could not", "couldn't", "error", "fail", "unable", "e_"],
+    &["write", "writing", "save", "saving"],
+];
+
+/// How `SQLite` reports a refused change, without the reason of the system or the path.
+const DATABASE_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
+
+/// Words that stand where a path could, and are none.
+const NO_PATHS: [&str; 14] = [
+    "archive",
+    "create",
+    "database",
+    "directory",
+    "error",
+    "file",
+    "folder",
+    "i/o",
+    "mkdir",
+    "open",
+    "output",
+    "pseudo-terminal",
+    "remove",
+    "write",
+];
+
+impl Complaint {
+    /// The complaint of a line, and where it begins.
+    pub(crate) fn in_line(line: &str) -> Option<(Self, usize)> {
+        // Lower case of ASCII keeps positions.
+        let small = line.to_ascii_lowercase();
+        let found =
+            COMPLAINTS.iter().find_map(|(words, complaint)| Some((*complaint, find_word(&small, words)?)));
+        let unwritten = || {
+            let [failures, verbs] = UNWRITTEN;
+            let has_failure = failures.iter().any(|words| small.contains(words));
+            verbs.iter().filter(|_| has_failure).find_map(|verb| small.find(verb))
+        };
+        // SSH and git write the reason of a server in brackets.
+        let is_of_server = small.contains("permission denied (");
+        found.or_else(|| Some((Self::Unwritten, unwritten()?))).filter(|_| !is_of_server)
+    }
+
+    /// Whether the sandbox may be the reason.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Denied)
+    }
+}
+
+/// Whether the last lines say that something was refused.
+pub(crate) fn mentions_refusal(text: &str) -> bool {
+    let is_of_database = |line: &str| DATABASE_TEXTS.iter().any(|words| line.contains(words));
+    last_lines(text).any(|line| refusal_in(line).is_some() || is_of_database(line))
+}
+
+/// The complaint of a line that may be about the sandbox.
+pub(crate) fn refusal_in(line: &str) -> Option<(Complaint, usize)> {
+    // Node names the code of an error once more below it.
+    let found = Complaint::in_line(line).filter(|_| !line.trim_start().starts_with("code: "))?;
+    found.0.is_refusal().then_some(found)
+}
+
+/// What may be a path in a line, the likeliest first: in quotes, the last one first; before the complaint; any word with a `/` or a `.`.
+pub(crate) fn paths_in(line: &str, complaint: Option<(Complaint, usize)>) -> Vec<&str> {
+    /// How many are looked at.
+    const MAX_PATHS: usize = 8;
+    /// How many words may stand between the verb and the path: `write the report to out.md`.
+    const MAX_WORDS_BETWEEN: usize = 4;
+    let (before, after) = line.split_at(complaint.map_or(line.len(), |(_, at)| at));
+    let mut found = Vec::new();
+    if complaint.is_some_and(|(complaint, _)| complaint == Complaint::Unwritten) {
+        found.extend(
+            after
+                .split_whitespace()
+                .skip(1)
+                .take(MAX_WORDS_BETWEEN)
+                .map(plain_path)
+                .find(|word| has_path_letter(word)),
+        );
+    } else {
+        found.extend(quoted(before));
+        found.extend(quoted(after));
+        found.extend(complaint.and_then(|_| path_before(before)));
+        let words = line.split_whitespace().rev().filter(|word| !word.ends_with(':')).map(plain_path);
+        found.extend(words.filter(|word| has_path_letter(word) && !is_word_of_program(word)));
+    }
+    found.retain(|path| {
+        !path.is_empty() && is_path(path) && !path.contains(['\0', '\n']) && !path.contains("://")
+    });
+    found.truncate(MAX_PATHS);
+    found
+}
+
+/// The path that stands before a complaint: `PROGRAM: PATH: complaint`, `PROGRAM: PATH: Cannot open: complaint`. It is a part of its own, the
+/// word after a verb, or one with a `/` or a `.`.
+fn path_before(before: &str) -> Option<&str> {
+    let mut parts = before.trim_end().trim_end_matches(':').rsplit(": ");
+    let part = parts.find(|part| !part.starts_with("Cannot "))?;
+    let is_word = |word: &&str| !word.ends_with([']', ')']) && !is_word_of_program(word);
+    let (rest, last) = part.trim().rsplit_once(' ').unwrap_or(("", part.trim()));
+    let is_alone = rest.is_empty()
+        || ["create", "mkdir", "open", "remove", "write"].iter().any(|verb| rest.ends_with(verb));
+    Some(last).filter(|word| is_alone || has_path_letter(word)).filter(is_word)
+}
+
+fn is_word_of_program(word: &str) -> bool {
+    NO_PATHS.contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// What stands in quotes, the last one first.
+fn quoted(text: &str) -> Vec<&str> {
+    const QUOTES: [(char, char); 4] = [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')];
+    let inner = QUOTES.iter().filter_map(|(open, close)| {
+        let (before, _) = text.rsplit_once(*close)?;
+        before.rsplit_once(*open).map(|(_, inner)| inner)
+    });
+    inner.collect()
+}
+
+/// A word without quotes, brackets and the line that may follow a path: `(out.md:1)`.
+fn plain_path(word: &str) -> &str {
+    let quotes = ['\'', '"', '`', '‘', '’', '(', ')', '[', ']'];
+    let word =
+        word.trim_start_matches(quotes).trim_end_matches([',', ';', ':', '.', '\'', '"', '`', '’', ')', ']']);
+    let (path, line) = word.split_once(':').unwrap_or((word, ""));
+    let path = if line.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') { path } else { word };
+    path.trim_end_matches('/')
+}
+
+fn has_path_letter(word: &str) -> bool {
+    word.len() > 1 && word.contains(['/', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_path(line: &str) -> Option<&str> {
+        paths_in(line, Some(Complaint::in_line(line)?)).first().copied()
+    }
+
+    #[test]
+    fn the_path_is_found_in_the_words_of_many_tools() {
+        for (line, path) in [
+            ("PermissionError: [Errno 13] Permission denied: 'out/a.txt'", "out/a.txt"),
+            ("Error: EACCES: permission denied, open 'a b.txt'", "a b.txt"),
+            ("scripts/run.bash: line 3: out.txt: Permission denied", "out.txt"),
+            ("scripts/run.bash: line 3: out: Permission denied", "out"),
+            ("touch: cannot touch 'x': Read-only file system", "x"),
+            ("tee: out: Read-only file system", "out"),
+            ("mkdir: cannot create directory ‘deep’: Permission denied", "deep"),
+            ("sh: 1: cannot create out: Permission denied", "out"),
+            ("fatal: cannot copy '/usr/a' to '.git/a': Read-only file system", ".git/a"),
+            ("PermissionError: [Errno 13] Permission denied: 'a.tmp' -> 'a'", "a"),
+            ("Error: EROFS: read-only file system, copyfile 'a' -> 'b'", "b"),
+            ("fatal: cannot mkdir .git: Permission denied", ".git"),
+            ("error: could not lock config file .git/config: Permission denied", ".git/config"),
+            ("tar: out.tar: Cannot open: Read-only file system", "out.tar"),
+            ("tar (child): out.tgz: Cannot open: Read-only file system", "out.tgz"),
+            ("tar: docs: Cannot mkdir: Read-only file system", "docs"),
+            ("genrsa: Can't open \"k.pem\" for writing, Read-only file system", "k.pem"),
+            ("panic: open out/a.txt: permission denied", "out/a.txt"),
+            ("cat: references/a.md: No such file or directory", "references/a.md"),
+            ("ERROR: references/a.md not found", "references/a.md"),
+            ("mkdir: cannot create directory ‘out’: File exists", "out"),
+            ("E_ATOMIC_WRITE out.md:1", "out.md"),
+            ("Error: could not write to 'out/a.json'.", "out/a.json"),
+            ("error: unable to save the report to out.md", "out.md"),
+        ] {
+            assert_eq!(first_path(line), Some(path), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_word_of_a_sentence_is_a_path() {
+        for line in [
+            "all went well",
+            "x.ModulEACCES: a",
+            "Permission denied",
+            ": Permission denied",
+            "OSError: [Errno 30] Read-only file system",
+            "",
+            "error: unable to create temporary file: Read-only file system",
+            "df: cannot read table of mounted file systems: Permission denied",
+            "zip I/O error: Read-only file system",
+            "error: open: Permission denied",
+            "the server says permission denied",
+            "git@github.com: Permission denied (publickey).",
+            "me@host.example: Permission denied (publickey,password).",
+            "script: failed to create pseudo-terminal: Permission denied",
+            "wrote out.md",
+            "could not save the report",
+            "failed: out.md has no title",
+        ] {
+            assert_eq!(first_path(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_has_few_paths() {
+        let line = format!("{}: Permission denied", "a/b ".repeat(1 << 16));
+        assert!(paths_in(&line, Complaint::in_line(&line)).len() <= 8);
+        let line = format!("{}: Permission denied", "a/b".repeat(1 << 16));
+        assert_eq!(first_path(&line), None);
+    }
+}
