@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     raw::print_notes(&outcome);
     let finished = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
     let (apply_code, changes) = finished.unzip();
-    args.preview.print_grants(&outcome, changes.as_ref(), None, session);
+    args.preview.print_grants(&outcome, changes.flatten().as_ref(), None, session);
     Ok(code.max(apply_code.unwrap_or(0)))
 }
 

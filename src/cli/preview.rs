@@ -6,10 +6,13 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use metier::changes::{ApplyOptions, ChangeSet, ChangeStore, PreviewCopy, StoredChangeSet, summary};
+use metier::changes::{
+    ApplyOptions, ChangeKind, ChangeSet, ChangeStore, PreviewCopy, StoredChangeSet, summary,
+};
 use metier::engine::{Invocation, Outcome};
 use metier::error::Result;
 use metier::trust::ProjectIdentity;
+use metier_changes::summary_facts;
 use metier_core::executor::ProjectCopy;
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;
@@ -21,6 +24,7 @@ use super::output;
 use super::prompt::{self, Question, Reply, output_columns};
 use super::proposed_grants::{self, proposed_grants};
 use super::session::Session;
+use super::stdin;
 use super::terminal::escape_line;
 
 /// The options of runs in a copy of the project.
@@ -48,13 +52,15 @@ pub struct PreviewArgs {
 }
 
 /// What becomes of the changes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Decision {
     /// A person at the terminal is asked.
     Ask,
     Discard,
     Store,
     Apply,
+    /// These paths are applied, and the others are stored.
+    ApplySome(Vec<String>),
 }
 
 impl PreviewArgs {
@@ -127,16 +133,25 @@ impl Preview {
 
     /// Shows what the run has changed, with the outcome if that is to be JSON, and does with it what the options or the person at the terminal
     /// say. Returns the exit code of the command, and the changes.
-    pub fn finish(self, outcome: &Outcome, session: &Session) -> Result<(u8, ChangeSet)> {
+    pub fn finish(self, outcome: &Outcome, session: &Session) -> Result<(u8, Option<ChangeSet>)> {
         let code = outcome.exit_code();
-        let (set, report, has_conflicts) = self.read_and_decide(outcome, session)?;
+        let (set, report, has_conflicts) = match self.read_and_decide(outcome, session) {
+            Ok(read) => read,
+            Err(error) if session.json() => {
+                let mut failed = outcome.clone();
+                failed.result = failed.result.and(Err(error));
+                output::print_json(&failed)?;
+                return Ok((failed.exit_code(), None));
+            }
+            Err(error) => return Err(error),
+        };
         if session.json() {
             let proposed_grants = proposed_grants(outcome, Some(&set));
             let mut outcome = outcome.clone();
             outcome.changes = Some(Box::new(report));
             output::print_json(&PreviewedOutcome { outcome: &outcome, proposed_grants })?;
         }
-        Ok((if code == 0 && has_conflicts { 1 } else { code }, set))
+        Ok((if code == 0 && has_conflicts { 1 } else { code }, Some(set)))
     }
 
     fn read_and_decide(
@@ -148,7 +163,7 @@ impl Preview {
         let (set, upper) = self.copy.read()?;
         let mut report = ChangesReport::new(json!(set), set.digest());
         if !session.json() {
-            print_summary(&set, outcome, self.decision);
+            print_summary(&set, outcome, &self.decision);
         }
         if set.changes.is_empty() {
             return Ok((set, report, false));
@@ -158,11 +173,12 @@ impl Preview {
         if session.json() {
             report.diffs = store.text_diffs_as_json(&stored.set, project);
         }
-        let decision = match self.decision {
+        let decision = match &self.decision {
             Decision::Ask => self.ask(&store, &stored, session)?,
-            decision => decision,
+            decision => decision.clone(),
         };
         let mut has_conflicts = false;
+        let paths = if let Decision::ApplySome(paths) = &decision { Some(paths.clone()) } else { None };
         match decision {
             Decision::Ask | Decision::Discard => {
                 store.discard(&stored.set.id)?;
@@ -181,13 +197,20 @@ impl Preview {
                     ));
                 }
             }
-            Decision::Apply => {
-                let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
+            Decision::Apply | Decision::ApplySome(_) => {
+                let options = ApplyOptions { keep_old: true, paths, ..ApplyOptions::default() };
+                let is_part = options.paths.is_some();
                 let applied = store.apply(&stored.set.id, project, &options)?;
                 report.is_stored = true;
                 if !session.json() {
                     print_report(&applied, "applied", session)?;
-                    output::eprint(&format!("`metier undo {}` takes it back", stored.set.id));
+                    let id = &stored.set.id;
+                    output::eprint(&format!("`metier undo {id}` takes it back"));
+                    if is_part {
+                        output::eprint(&format!(
+                            "the others are stored: `metier changes apply {id}` applies them"
+                        ));
+                    }
                 }
                 has_conflicts = !applied.conflicts.is_empty();
                 report.applied = Some(json!(applied));
@@ -198,17 +221,20 @@ impl Preview {
 
     /// What the person at the terminal decides.
     fn ask(&self, store: &ChangeStore, stored: &StoredChangeSet, session: &Session) -> Result<Decision> {
-        const CHOICES: &[(char, &str)] = &[('a', "apply them"), ('k', "store them")];
+        const CHOICES: &[(char, &str)] =
+            &[('a', "apply them"), ('o', "choose one by one"), ('k', "store them")];
         const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
+        stdin::end_pass_through();
         loop {
             let sentence = "The run made these changes in a copy of the project.".to_owned();
-            let facts = vec![("changes", summary(&stored.set, MAX_LINE_COLUMNS, usize::MAX))];
+            let facts = summary_facts(&stored.set);
             let question = Question::new(sentence, facts, "Apply them to the project?", CHOICES).views(VIEWS);
             match prompt::ask(&question, &|| false) {
                 Reply::Choice('l') => {
                     let _ = changes::show(store, stored, Some(self.copy.project()), session)?;
                 }
                 Reply::Choice('a') => return Ok(Decision::Apply),
+                Reply::Choice('o') => return Ok(choose(&stored.set)),
                 Reply::Choice(_) => return Ok(Decision::Store),
                 Reply::No | Reply::Interrupt => return Ok(Decision::Discard),
             }
@@ -216,15 +242,38 @@ impl Preview {
     }
 }
 
-/// Columns of a line that a person is shown before the question.
-const MAX_LINE_COLUMNS: usize = 200;
+/// Asks about each change; those of new folders come with what is in them. A Ctrl-C stores all of them.
+fn choose(set: &ChangeSet) -> Decision {
+    const CHOICES: &[(char, &str)] = &[('a', "apply it")];
+    let has_content = |folder: &str| {
+        set.changes
+            .iter()
+            .any(|other| other.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    };
+    let mut paths = Vec::new();
+    for change in &set.changes {
+        if change.kind == ChangeKind::Created && has_content(&change.path) {
+            continue;
+        }
+        let mut one = set.clone();
+        one.changes = vec![change.clone()];
+        let facts = summary_facts(&one);
+        let sentence = "One of the changes is this.".to_owned();
+        match prompt::ask(&Question::new(sentence, facts, "Apply it to the project?", CHOICES), &|| false) {
+            Reply::Choice(_) => paths.push(change.path.clone()),
+            Reply::No => {}
+            Reply::Interrupt => return Decision::Store,
+        }
+    }
+    if paths.is_empty() { Decision::Store } else { Decision::ApplySome(paths) }
+}
 
 /// Lines of a summary besides those of deletions.
 const MAX_SUMMARY_LINES: usize = 40;
 
-fn print_summary(set: &ChangeSet, outcome: &Outcome, decision: Decision) {
+fn print_summary(set: &ChangeSet, outcome: &Outcome, decision: &Decision) {
     // Whoever is asked sees them with the question, which nobody can agree to before all were shown.
-    if decision != Decision::Ask || set.changes.is_empty() {
+    if *decision != Decision::Ask || set.changes.is_empty() {
         output::eprint("in a copy of the project, the run made these changes:");
         output::eprint(summary(set, output_columns(), MAX_SUMMARY_LINES).trim_end());
     }

@@ -59,7 +59,7 @@ impl PreviewArgs {
 
 impl Preview {
     /// There is none.
-    pub fn finish(self, _outcome: &Outcome, _session: &Session) -> Result<(u8, ChangeSet)> {
+    pub fn finish(self, _outcome: &Outcome, _session: &Session) -> Result<(u8, Option<ChangeSet>)> {
         match self.0 {}
     }
 }

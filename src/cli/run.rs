@@ -186,7 +186,7 @@ fn finish(
 ) -> Result<u8> {
     let finished = preview.map(|preview| preview.finish(&outcome, session)).transpose()?;
     let (apply_code, changes) = finished.unzip();
-    args.preview.print_grants(&outcome, changes.as_ref(), Some(&args.name), session);
+    args.preview.print_grants(&outcome, changes.flatten().as_ref(), Some(&args.name), session);
     Ok(code.max(apply_code.unwrap_or(0)))
 }
 

@@ -8,6 +8,7 @@ use sha2::Digest as _;
 
 use super::cli::{Answer, Project};
 use super::not_run::{find_program, not_run};
+use super::pseudo_terminal::Terminal;
 
 /// Path, mode, size, and the time of the last change of each file.
 fn listing(project: &Project) -> Vec<(String, u32, u64, i64)> {
@@ -171,6 +172,32 @@ fn a_preview_reaches_neither_the_project_nor_its_own_folder() {
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().trim(), "0", "{outcome}");
     assert_eq!(kinds(&outcome["changes"]), [""; 0]);
     assert_eq!(listing(&project), before);
+}
+
+#[test]
+fn a_person_chooses_changes_one_by_one() {
+    let project = project();
+    let script = "echo 1 > docs/a.txt; mkdir new; echo 2 > new/b.txt; rm gone.txt";
+    if preview(&project, &["exec", "--preview", "--", "sh", "-c", "true"]).is_none() {
+        return;
+    }
+    let before = project.read("docs/a.txt");
+    let mut terminal =
+        Terminal::start(&mut project.command(&["exec", "--preview", "--", "sh", "-c", script]));
+    terminal.wait_for("changed   docs/a.txt (4 -> 2 bytes)\n");
+    terminal.wait_for("Apply them to the project? [a] apply them  [o] choose one by one  [k] store them  [l] show the lines  [n] no: ");
+    terminal.press("o");
+    for (path, key) in
+        [("changed   docs/a.txt ", "n"), ("deleted   gone.txt ", "a"), ("created   new/b.txt ", "a")]
+    {
+        terminal.wait_for(path);
+        terminal.wait_for("Apply it to the project? [a] apply it  [n] no: ");
+        terminal.press(key);
+    }
+    let (code, screen) = terminal.finish();
+    assert!(code == 0 && screen.contains("the others are stored"), "{screen}");
+    assert_eq!((project.read("docs/a.txt"), project.read("new/b.txt")), (before, "2\n".into()), "{screen}");
+    assert!(!project.path("gone.txt").exists());
 }
 
 #[test]

@@ -55,4 +55,4 @@ pub use self::preview_copy::PreviewCopy;
 pub use self::reader::{ReadLimits, ReadRules, RunFacts};
 #[cfg(unix)]
 pub use self::store::{ApplyOptions, ChangeStore, StoreLimits, StoredChangeSet};
-pub use self::summary::summary;
+pub use self::summary::{summary, summary_facts};

@@ -8,38 +8,54 @@ use super::model::{Change, ChangeKind, ChangeSet, EntryType, FileState, escape};
 /// was refused come first, and are never left out.
 pub fn summary(set: &ChangeSet, columns: usize, max_lines: usize) -> String {
     const MIN_PATH_COLUMNS: usize = 16;
+    let (rows, omitted) = rows(set, max_lines);
+    let mut text = String::new();
+    for (word, path, detail) in rows {
+        let taken = word.chars().count().max(8) + detail.chars().count() + 6;
+        let path = shorten_path(&path, columns.saturating_sub(taken).max(MIN_PATH_COLUMNS));
+        text.push_str(format!(" {word:<8}  {path}  {detail}").trim_end());
+        text.push('\n');
+    }
+    if omitted > 0 {
+        let _ = writeln!(text, " … and {omitted} more");
+    }
+    let _ = writeln!(text, " {}", counts(set));
+    text
+}
+
+/// The same for a person who is asked about all of them: the kind of each change, and its path with what it is; and how many there are.
+#[doc(hidden)]
+pub fn summary_facts(set: &ChangeSet) -> Vec<(&'static str, String)> {
+    let (rows, _) = rows(set, usize::MAX);
+    let text = |path: &str, detail: &str| match detail {
+        "" => escape(path),
+        detail => format!("{} ({detail})", escape(path)),
+    };
+    let each = rows.into_iter().map(|(word, path, detail)| (word, text(&path, &detail)));
+    each.chain([("in all", counts(set))]).collect()
+}
+
+/// Kind, path and detail of the changes, of which at most so many that are no deletions, and how many are left out.
+fn rows(set: &ChangeSet, max_lines: usize) -> (Vec<(&'static str, String, String)>, usize) {
     let is_deletion = |change: &&Change| change.kind == ChangeKind::Deleted;
     let deleted = set.changes.iter().filter(is_deletion);
     let mut others: Vec<&Change> = set.changes.iter().filter(|change| !is_deletion(change)).collect();
     // What was there before must not be hidden by many new files.
     others.sort_by_key(|change| change.kind == ChangeKind::Created);
     let shown = others.iter().take(max_lines).copied();
-    let mut text = String::new();
-    let mut push = |word: &str, path: &str, detail: &str| {
-        let taken = word.chars().count().max(8) + detail.chars().count() + 6;
-        let path = shorten_path(path, columns.saturating_sub(taken).max(MIN_PATH_COLUMNS));
-        text.push_str(format!(" {word:<8}  {path}  {detail}").trim_end());
-        text.push('\n');
-    };
-    for refusal in &set.refused {
-        push("refused", &refusal.path, &escape(&refusal.reason));
-    }
-    for change in deleted.chain(shown) {
+    let refused =
+        set.refused.iter().map(|refusal| ("refused", refusal.path.clone(), escape(&refusal.reason)));
+    let changed = deleted.chain(shown).map(|change| {
         let path = match &change.from {
             Some(from) => format!("{from} => {}", change.path),
             None => change.path.clone(),
         };
-        push(change.kind.name(), &path, &detail(change));
-    }
-    let omitted = others.len().saturating_sub(max_lines);
-    if omitted > 0 {
-        let _ = writeln!(text, " … and {omitted} more");
-    }
-    text.push_str(&counts(set));
-    text
+        (change.kind.name(), path, detail(change))
+    });
+    (refused.chain(changed).collect(), others.len().saturating_sub(max_lines))
 }
 
-/// ` 3 created, 1 deleted`
+/// `3 created, 1 deleted`
 fn counts(set: &ChangeSet) -> String {
     const KINDS: [ChangeKind; 6] = [
         ChangeKind::Created,
@@ -59,7 +75,7 @@ fn counts(set: &ChangeSet) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
-    if parts.is_empty() { " no changes\n".to_owned() } else { format!(" {}\n", parts.join(", ")) }
+    if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") }
 }
 
 /// What of the states a person wants to know at once.
