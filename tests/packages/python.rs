@@ -125,6 +125,21 @@ fn a_package_that_nobody_declared_is_named_with_the_line_to_add() {
 }
 
 #[test]
+fn one_failed_run_names_all_packages_that_the_script_imports_and_that_are_missing() {
+    // What is imported in a `try` is optional, and a stranger may have made a package of an unknown name.
+    let script = "import os, fitz\nfrom gspread import oauth\nimport metier_own_file\ntry:\n    import pydicom\nexcept ImportError:\n    pass\n";
+    let skill = project("main.py", script, &[]);
+    let answer = metier(&skill, None, &["run", "x"]);
+    let help = "the script needs the Python packages PyMuPDF (module fitz), gspread; if it should have them, add the lines PyMuPDF, gspread to";
+    assert!(answer.stderr.contains(help), "{answer:?}");
+    // A module beside the script is the skill's own.
+    let skill = project("main.py", script, &[("scripts/gspread.py", "print('code of the skill')\n")]);
+    let answer = metier(&skill, None, &["run", "x"]);
+    assert!(answer.stderr.contains("needs the Python package PyMuPDF (module fitz);"), "{answer:?}");
+    assert!(!format!("{answer:?}").contains("code of the skill"), "{answer:?}");
+}
+
+#[test]
 fn packages_count_in_what_is_trusted() {
     if !has_manager("uv", "trusted packages") {
         return;

@@ -260,7 +260,7 @@ impl ExternalExecutor {
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let name = self.script.file.name();
-        let hidden_files = launch.hidden_files();
+        let (hidden_files, package_folders) = (launch.hidden_files(), launch.package_folders());
         let handler = RequestHandler::new(ctx, name, input.value.as_ref());
         // Where standard input is passed through, the input reaches the script by the client only.
         let stdin = match ctx.take_stdin() {
@@ -292,7 +292,14 @@ impl ExternalExecutor {
         }
         let code = exit.status.code();
         let source = self.script.file.source();
-        let script = EndedScript { name, source, args: &input.args, home, hidden_files: &hidden_files };
+        let script = EndedScript {
+            name,
+            source,
+            args: &input.args,
+            home,
+            hidden_files: &hidden_files,
+            package_folders: package_folders.as_ref(),
+        };
         let result =
             outcome::evaluate_exit(ctx, &script, exit).map_err(|error| handler.error_for_exit(error, code));
         match excess.filter(|_| ctx.cancel().cause().is_none()) {

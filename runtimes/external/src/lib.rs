@@ -68,6 +68,8 @@ mod program_version;
 mod project_overlay;
 mod protected;
 #[cfg(unix)]
+mod python_imports;
+#[cfg(unix)]
 mod python_package;
 #[cfg(unix)]
 mod run_temp_dir;

@@ -29,6 +29,9 @@ const PYTHON_PACKAGES: [(&str, &str); 18] = [
     ("yaml", "PyYAML"),
 ];
 
+/// How many packages of one script are named.
+const MAX_PACKAGES: usize = 16;
+
 /// What pip says where it may install nothing (PEP 668).
 const MANAGED_INTERPRETER: &str = "error: externally-managed-environment";
 
@@ -105,48 +108,139 @@ fn file_help(file: &str, packages: Option<&SkillPackages>) -> Help {
     }
 }
 
-/// The help for a script that failed with this line; `None` if it misses no package. `folders` are those in which the script may
-/// have modules of its own; `packages` what its skill says about packages, where they can be prepared; `user_help` the help for a
-/// module of Python that the user has installed for all programs, `neighbour_help` that for one that lies beside the skill.
-pub(super) fn missing_package_help(
-    error_line: &str,
-    folders: &[&Path],
-    packages: Option<&SkillPackages>,
-    user_help: impl Fn(&str) -> Option<Help>,
-    neighbour_help: impl Fn(&str) -> Option<Help>,
-) -> Option<Help> {
-    python_package(error_line, folders, packages, user_help, neighbour_help)
-        .or_else(|| node_package(error_line, packages))
-        .or_else(|| perl_module(error_line).map(|help| (help, None)))
-        .or_else(|| ruby_library(error_line).map(|help| (help, None)))
+/// What is known of the modules of a run.
+pub(super) struct ModuleSearch<'a> {
+    /// The folders in which the script may have modules of its own.
+    pub(super) folders: &'a [&'a Path],
+    /// What its skill says about packages, where they can be prepared.
+    pub(super) packages: Option<&'a SkillPackages>,
+    /// The help for a module of Python that the user has installed for all programs.
+    pub(super) user_help: &'a dyn Fn(&str) -> Option<Help>,
+    /// That for one that lies beside the skill.
+    pub(super) neighbour_help: &'a dyn Fn(&str) -> Option<Help>,
+    /// The modules of Python that the script imports and its interpreter does not have.
+    pub(super) missing_imports: &'a dyn Fn() -> Vec<String>,
 }
 
-fn python_package(
-    line: &str,
-    folders: &[&Path],
-    packages: Option<&SkillPackages>,
-    user_help: impl Fn(&str) -> Option<Help>,
-    neighbour_help: impl Fn(&str) -> Option<Help>,
-) -> Option<Help> {
-    let module = quoted_after(line, "ModuleNotFoundError: No module named ")?;
+/// How an interpreter says that a module is missing.
+struct MissingModule {
+    before: &'static str,
+    after: &'static str,
+    kind: ModuleKind,
+}
+
+enum ModuleKind {
+    Python,
+    Npm,
+    /// What the module is, what separates the parts of its name, of which only some name the package, and how it is installed.
+    Other {
+        name: &'static str,
+        separator: &'static str,
+        parts: usize,
+        install: &'static str,
+    },
+}
+
+const MISSING_MODULES: [MissingModule; 8] = [
+    MissingModule { before: "ModuleNotFoundError: No module named '", after: "'", kind: ModuleKind::Python },
+    MissingModule { before: "Cannot find module '", after: "'", kind: ModuleKind::Npm },
+    MissingModule { before: "Cannot find package '", after: "'", kind: ModuleKind::Npm },
+    MissingModule { before: "Cannot find module \"", after: "\"", kind: ModuleKind::Npm },
+    MissingModule { before: "Cannot find package \"", after: "\"", kind: ModuleKind::Npm },
+    MissingModule {
+        before: "Can't locate ",
+        after: ".pm in @INC",
+        kind: ModuleKind::Other {
+            name: "Perl module",
+            separator: "::",
+            parts: usize::MAX,
+            install: "install it for the perl that is first on PATH",
+        },
+    },
+    MissingModule {
+        before: "cannot load such file -- ",
+        after: " (LoadError)",
+        kind: ModuleKind::Other {
+            name: "Ruby library",
+            separator: "/",
+            parts: 1,
+            install: "install its gem for the ruby that is first on PATH",
+        },
+    },
+    MissingModule {
+        before: "there is no package called ‘",
+        after: "’",
+        kind: ModuleKind::Other {
+            name: "R package",
+            separator: "/",
+            parts: 1,
+            install: "install it for the R that is first on PATH",
+        },
+    },
+];
+
+/// The help for a script that failed with this line; `None` if it misses no package.
+pub(super) fn missing_package_help(error_line: &str, search: &ModuleSearch<'_>) -> Option<Help> {
+    MISSING_MODULES.iter().find_map(|rule| {
+        let (_, rest) = error_line.split_once(rule.before)?;
+        let (module, _) = rest.split_once(rule.after)?;
+        match &rule.kind {
+            ModuleKind::Python => python_package(module, search),
+            ModuleKind::Npm => node_package(module, search.packages),
+            ModuleKind::Other { name, separator, parts, install } => {
+                let named: Vec<&str> = module.split('/').take(*parts).collect();
+                let named = named.iter().all(|part| is_package_name(part)).then(|| named.join(separator))?;
+                let text = format!(
+                    "the script says that it needs the {name} {named}; if it should have it, {install}"
+                );
+                Some((text, None))
+            }
+        }
+    })
+}
+
+fn python_package(module: &str, search: &ModuleSearch<'_>) -> Option<Help> {
     let module = module.split('.').next().filter(|name| is_package_name(name))?;
-    if folders.iter().any(|folder| has_module(folder, module)) {
+    let is_own = |module: &str| search.folders.iter().any(|folder| has_module(folder, module));
+    if is_own(module) {
         return None;
     }
-    let other = PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map(|(_, package)| *package);
-    let shown = other.map_or_else(|| module.to_owned(), |package| format!("{package} (module {module})"));
-    let needs = format!("the script says that it needs the Python package {shown}");
-    if let Some((help, hint)) = user_help(module) {
+    let needs = format!("the script says that it needs the Python package {}", shown_package(module));
+    if let Some((help, hint)) = (search.user_help)(module) {
         return Some((format!("{needs}, which is among your own; if it should have it, {help}"), hint));
     }
-    if let Some(help) = neighbour_help(module) {
+    if let Some(help) = (search.neighbour_help)(module) {
         return Some(help);
     }
-    let is_declared = packages.is_some_and(|packages| packages.declares(module));
-    if other.is_none() && !is_declared && !is_common_module(module) {
+    let is_declared = |module: &str| search.packages.is_some_and(|packages| packages.declares(module));
+    let is_known =
+        |module: &str| package_of(module) != module || is_declared(module) || is_common_module(module);
+    if !is_known(module) {
         return Some((left_behind_help(module), None));
     }
-    Some(python_help(&needs, &[other.unwrap_or(module)], packages))
+    // What else it imports would be missing in the next run.
+    let mut modules = vec![module.to_owned()];
+    let is_other = |other: &String| other != module && is_known(other) && !is_own(other);
+    modules.extend((search.missing_imports)().into_iter().filter(is_other).take(MAX_PACKAGES - 1));
+    let packages: Vec<&str> = modules.iter().map(|module| package_of(module)).collect();
+    let needs = match &modules[..] {
+        [_] => needs,
+        all => {
+            let shown: Vec<String> = all.iter().map(|module| shown_package(module)).collect();
+            format!("the script needs the Python packages {}", shown.join(", "))
+        }
+    };
+    Some(python_help(&needs, &packages, search.packages))
+}
+
+/// The package that has this module.
+fn package_of(module: &str) -> &str {
+    PYTHON_PACKAGES.iter().find(|(known, _)| *known == module).map_or(module, |(_, package)| package)
+}
+
+fn shown_package(module: &str) -> String {
+    let package = package_of(module);
+    if package == module { module.to_owned() } else { format!("{package} (module {module})") }
 }
 
 /// The help for a module of which a stranger may have made a package, and the author a file.
@@ -171,9 +265,7 @@ fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) ->
     (help, None)
 }
 
-fn node_package(line: &str, packages: Option<&SkillPackages>) -> Option<Help> {
-    let name =
-        quoted_after(line, "Cannot find module ").or_else(|| quoted_after(line, "Cannot find package "))?;
+fn node_package(name: &str, packages: Option<&SkillPackages>) -> Option<Help> {
     let parts = if name.starts_with('@') { 2 } else { 1 };
     let package: Vec<&str> = name.split('/').take(parts).collect();
     let is_package = package.len() == parts
@@ -195,32 +287,6 @@ fn npm_help(names: &[&str], packages: Option<&SkillPackages>) -> Help {
     (format!("{needs}; {help}"), None)
 }
 
-fn perl_module(line: &str) -> Option<String> {
-    let (file, _) = line.strip_prefix("Can't locate ")?.split_once(".pm in @INC")?;
-    let module =
-        file.split('/').map(|part| is_package_name(part).then_some(part)).collect::<Option<Vec<_>>>()?;
-    let module = module.join("::");
-    Some(format!(
-        "the script says that it needs the Perl module {module}; if it should have it, install it for the perl that is first \
-         on PATH"
-    ))
-}
-
-fn ruby_library(line: &str) -> Option<String> {
-    let (_, rest) = line.split_once("cannot load such file -- ")?;
-    let name = rest.strip_suffix(" (LoadError)")?.split('/').next().filter(|name| is_package_name(name))?;
-    Some(format!(
-        "the script says that it needs the Ruby library {name}; if it should have it, install its gem for the ruby that is \
-         first on PATH"
-    ))
-}
-
-/// What stands in single quotes after these words.
-fn quoted_after<'a>(line: &'a str, words: &str) -> Option<&'a str> {
-    let (_, rest) = line.split_once(words)?;
-    rest.strip_prefix('\'')?.split('\'').next()
-}
-
 fn is_package_name(name: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')
@@ -230,8 +296,37 @@ fn is_package_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn search<'a>(folders: &'a [&'a Path]) -> ModuleSearch<'a> {
+        ModuleSearch {
+            folders,
+            packages: None,
+            user_help: &|_| None,
+            neighbour_help: &|_| None,
+            missing_imports: &Vec::new,
+        }
+    }
+
     fn help(line: &str) -> Option<String> {
-        missing_package_help(line, &[], None, |_| None, |_| None).map(|(help, _)| help)
+        missing_package_help(line, &search(&[])).map(|(help, _)| help)
+    }
+
+    #[test]
+    fn all_imports_that_are_missing_are_named_after_the_first_one() {
+        let imports = || ["yaml", "os", "requests", "helpers", "own", "lxml"].map(str::to_owned).to_vec();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("lxml.py"), "").unwrap();
+        let folders = [folder.path()];
+        let search = ModuleSearch { missing_imports: &imports, ..search(&folders) };
+        let line = "ModuleNotFoundError: No module named 'requests'";
+        let help = missing_package_help(line, &search).unwrap().0;
+        assert!(
+            help.starts_with("the script needs the Python packages requests, PyYAML (module yaml); if"),
+            "{help}"
+        );
+        // A file of the author's is no reason to install what else is missing.
+        let line = "ModuleNotFoundError: No module named 'helpers'";
+        let help = missing_package_help(line, &search).unwrap().0;
+        assert!(help.contains("if it is a file of the author's") && !help.contains("PyYAML"), "{help}");
     }
 
     #[test]
@@ -253,6 +348,8 @@ mod tests {
                 "x.rb:1:in `require': cannot load such file -- nokogiri/x (LoadError)",
                 "Ruby library nokogiri;",
             ),
+            ("error: Cannot find package \"left-pad\" from \"/p/a.ts\"", "the npm package left-pad;"),
+            ("Error in library(x) : there is no package called ‘jsonlite’", "R package jsonlite;"),
         ] {
             assert!(help(line).unwrap_or_default().contains(package), "{line}: {:?}", help(line));
         }
@@ -266,7 +363,8 @@ mod tests {
         }
         let beside = |module: &str| Some((format!("{module}.py lies beside the skill"), None));
         let line = "ModuleNotFoundError: No module named 'common'";
-        let help = missing_package_help(line, &[], None, |_| None, beside).unwrap().0;
+        let help =
+            missing_package_help(line, &ModuleSearch { neighbour_help: &beside, ..search(&[]) }).unwrap().0;
         assert_eq!(help, "common.py lies beside the skill");
     }
 
@@ -299,7 +397,7 @@ mod tests {
         for own in ["helpers", "shared", "scripts"] {
             let line = format!("ModuleNotFoundError: No module named '{own}.x'");
             assert_eq!(
-                missing_package_help(&line, &[skill.path()], None, |_| None, |_| None).map(|(help, _)| help),
+                missing_package_help(&line, &search(&[skill.path()])).map(|(help, _)| help),
                 None,
                 "{own} is the skill's own"
             );

@@ -22,10 +22,11 @@ use crate::hints::variable::{
 use crate::hints::watched_run::watch_advice;
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
-use crate::missing_package::{advised_package_help, missing_package_help};
+use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
 use crate::process::setup_error::SandboxSetupError;
+use crate::python_imports::{PackageFolders, imported_modules};
 use crate::shell_text::{MisreadText, misread_shell_text};
 use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
@@ -63,17 +64,27 @@ pub(super) struct EndedScript<'a> {
     pub(super) home: Option<&'a Path>,
     /// What its sandbox hides from it, if it has mounts.
     pub(super) hidden_files: &'a [PathBuf],
+    /// Where its packages are, if that is known.
+    pub(super) package_folders: Option<&'a PackageFolders>,
 }
 
 impl<'a> EndedScript<'a> {
     /// A script of which only the name is known.
     pub(super) fn with_name(name: &'a str) -> Self {
-        Self { name, source: &[], args: &[], home: None, hidden_files: &[] }
+        Self { name, source: &[], args: &[], home: None, hidden_files: &[], package_folders: None }
     }
 
     /// Where it ran.
     fn folders(&self, ctx: &'a SkillContext) -> Option<RunFolders<'a>> {
         Some(RunFolders { project: ctx.project().ok()?.root(), home: self.home })
+    }
+
+    /// The modules that it imports and its interpreter does not have.
+    fn missing_imports(&self, ctx: &SkillContext) -> Vec<String> {
+        let Some(folders) = self.package_folders else { return Vec::new() };
+        let text = ScriptText::new(ctx, self.name, self.source, &[]);
+        let missing = folders.without_present(imported_modules(text.text()));
+        missing.into_iter().map(str::to_owned).collect()
     }
 
     /// What its sandbox did hide from it.
@@ -436,9 +447,9 @@ fn output_hint(
     let hidden = script.hidden_files_in(ended);
     variable_hint(ctx, &text, said)
         .or_else(|| variable_hint(ctx, &text, printed?))
-        .or_else(|| package_hint(ctx, ended, said))
+        .or_else(|| package_hint(ctx, script, ended, said))
         .or_else(|| denial_hints::denial_hint(ctx, said, script.folders(ctx)?, run_network(ended)?))
-        .or_else(|| package_hint(ctx, ended, printed?))
+        .or_else(|| package_hint(ctx, script, ended, printed?))
         .or_else(|| unpassed_variable_hint(ctx, &text, said))
         .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
         .or_else(|| hidden_file_hint(ctx, hidden, &text, said))
@@ -469,7 +480,12 @@ fn watch_hint(
 }
 
 /// The hint about a package that is not installed, if that is why the script failed.
-fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<Help> {
+fn package_hint(
+    ctx: &SkillContext,
+    script: &EndedScript<'_>,
+    ended: &ProcessExit,
+    said: &str,
+) -> Option<Help> {
     let project = ctx.project().ok().map(Files::root);
     let skill = ctx.skill_files().ok().map(Files::root);
     let folders: Vec<&Path> = project.into_iter().chain(skill).collect();
@@ -483,10 +499,15 @@ fn package_hint(ctx: &SkillContext, ended: &ProcessExit, said: &str) -> Option<H
     let has_hosts = ended.network.as_ref().is_some_and(|network| !network.hosts.is_empty());
     let has_no_network =
         ended.report.is_some() && !has_hosts && !ctx.permissions().allows(&Access::network());
-    let (help, hint) = missing_package_help(error_line(said)?, &folders, packages, user_help, |module| {
-        neighbour_help(ctx, module)
-    })
-    .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
+    let search = ModuleSearch {
+        folders: &folders,
+        packages,
+        user_help: &user_help,
+        neighbour_help: &|module| neighbour_help(ctx, module),
+        missing_imports: &|| script.missing_imports(ctx),
+    };
+    let (help, hint) = missing_package_help(error_line(said)?, &search)
+        .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
     let is_complete = WithoutProjectPackages::in_run(ctx).is_empty();
     let help = if is_complete { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
     Some((help, hint))

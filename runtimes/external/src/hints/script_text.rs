@@ -53,6 +53,11 @@ impl<'a> ScriptText<'a> {
         Self { ctx, text, arguments, others: OnceCell::new() }
     }
 
+    /// The text of the script itself.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The lines of the script and its arguments that are no comments.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.text.lines().chain(self.arguments.lines()).filter(|line| !is_comment(line))

@@ -8,6 +8,7 @@ use super::process_group::ProcessGroup;
 use super::process_tree::ProcessTree;
 use super::sandboxed::SandboxedProcess;
 use crate::egress::EgressRules;
+use crate::python_imports::PackageFolders;
 use metier_core::policy::Limits;
 use metier_sandbox::{LaunchRequest, Launcher};
 
@@ -27,6 +28,14 @@ impl Launch<'_> {
             Self::Sandboxed(_, request, _) => {
                 request.sandbox.files.protected_paths.hidden.iter().map(PathBuf::from).collect()
             }
+        }
+    }
+
+    /// Where its packages are, if it is Python in a sandbox.
+    pub(crate) fn package_folders(&self) -> Option<PackageFolders> {
+        match self {
+            Self::Unsandboxed(_) => None,
+            Self::Sandboxed(_, request, _) => PackageFolders::in_request(request),
         }
     }
 
