@@ -97,7 +97,7 @@ fn all_variables_that_a_script_asks_for_are_named() {
                 "import os, sys\nif not os.environ.get('FIRST_KEY') and not os.getenv('SECOND_KEY'):\n    \
                  sys.exit('no provider available (set FIRST_KEY / SECOND_KEY)')",
                 &[
-                    "the environment variables FIRST_KEY and SECOND_KEY, one of which may be enough",
+                    "the environment variables FIRST_KEY and SECOND_KEY, which it was not given (one of them may be enough)",
                     "run with --env FIRST_KEY",
                 ],
             ),

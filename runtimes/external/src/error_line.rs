@@ -101,64 +101,19 @@ const FAMILIES: [Family; 11] = [
 ];
 
 /// What stands below an error without a stack, or ends one.
-const TRAILER_STARTS: [&str; 10] = [
-    "Node.js v",
-    "Bun v",
-    "exit status ",
-    "BEGIN failed--",
-    "Execution of ",
-    "Compilation failed in require",
-    "Execution halted",
-    "Calls: ",
-    "note: ",
-    "stack backtrace:",
-];
+const TRAILER_STARTS: &str = "Node.js v|Bun v|exit status |BEGIN failed--|Execution of |Compilation failed in require|Execution halted|Calls: |note: |\
+    stack backtrace:";
 
 /// How an error begins that has no name.
-const TITLE_STARTS: [&str; 8] = [
-    "Caused by: ",
-    "Exception in thread ",
-    "Unhandled exception",
-    "Uncaught ",
-    "error: ",
-    "ERROR: ",
-    "fatal: ",
-    "Error in ",
-];
+const TITLE_STARTS: &str =
+    "Caused by: |Exception in thread |Unhandled exception|Uncaught |error: |ERROR: |fatal: |Error in ";
 
 /// How the errors of the system end.
-const SYSTEM_ERRORS: [&str; 10] = [
-    ": No such file or directory",
-    ": Permission denied",
-    ": Operation not permitted",
-    ": Read-only file system",
-    ": No space left on device",
-    ": Connection refused",
-    ": Is a directory",
-    ": Not a directory",
-    ": command not found",
-    ": not found",
-];
+const SYSTEM_ERRORS: &str = ": No such file or directory|: Permission denied|: Operation not permitted|: Read-only file system|\
+    : No space left on device|: Connection refused|: Is a directory|: Not a directory|: command not found|: not found";
 
 /// Words that a line has which says why something failed.
-const ERROR_WORDS: [&str; 16] = [
-    "error",
-    "fail",
-    "fatal",
-    "cannot",
-    "can't",
-    "could not",
-    "unable",
-    "denied",
-    "not found",
-    "no such",
-    "invalid",
-    "missing",
-    "exception",
-    "refused",
-    "abort",
-    "not ",
-];
+const ERROR_WORDS: &str = "error|fail|fatal|cannot|can't|could not|unable|denied|not found|no such|invalid|missing|exception|refused|abort|not ";
 
 /// How many lines at the end are looked at.
 const MAX_LINES: usize = 400;
@@ -223,7 +178,7 @@ fn find_error(lines: &[&str]) -> Option<FoundError> {
         let is_later = |at: &usize| {
             let small = lines[*at].to_ascii_lowercase();
             ["error: ", "fatal: "].iter().any(|start| small.starts_with(start))
-                || !is_indented(lines[*at]) && SYSTEM_ERRORS.iter().any(|end| lines[*at].ends_with(end))
+                || !is_indented(lines[*at]) && ends_system_error(lines[*at])
         };
         return Some(match (end + 1..lines.len()).rev().find(is_later) {
             Some(line) => FoundError { line, has_newest_call_last: false },
@@ -232,6 +187,10 @@ fn find_error(lines: &[&str]) -> Option<FoundError> {
     }
     let line = line_above_trailers(lines).or_else(|| line_before_last(lines)).unwrap_or(last);
     Some(FoundError { line, has_newest_call_last: false })
+}
+
+fn ends_system_error(line: &str) -> bool {
+    SYSTEM_ERRORS.split('|').any(|end| line.ends_with(end))
 }
 
 /// The last line of a report: what is indented, and what closes it, belongs to it.
@@ -263,13 +222,11 @@ fn line_before_last(lines: &[&str]) -> Option<usize> {
     let small = last.to_lowercase();
     // A trap of a shell says no more than the line.
     let is_of_trap = small.contains("line ") && small.ends_with(|c: char| c.is_ascii_digit());
-    if is_indented(last) || !is_of_trap && ERROR_WORDS.iter().any(|word| small.contains(word)) {
+    if is_indented(last) || !is_of_trap && ERROR_WORDS.split('|').any(|word| small.contains(word)) {
         return None;
     }
     let start = before.len().saturating_sub(MAX_LINES_BEFORE_LAST);
-    let is_error = |line: &&str| {
-        is_error_title(line) || is_perl_error(line) || SYSTEM_ERRORS.iter().any(|end| line.ends_with(end))
-    };
+    let is_error = |line: &&str| is_error_title(line) || is_perl_error(line) || ends_system_error(line);
     before[start..].iter().rposition(is_error).map(|at| start + at)
 }
 
@@ -349,7 +306,7 @@ fn is_caret_line(line: &str) -> bool {
 fn is_trailer(line: &str) -> bool {
     let is_frame =
         || is_indented(line) && (line.trim_start().starts_with("from ") || line.contains(" called at "));
-    is_caret_line(line) || TRAILER_STARTS.iter().any(|start| line.starts_with(start)) || is_frame()
+    is_caret_line(line) || TRAILER_STARTS.split('|').any(|start| line.starts_with(start)) || is_frame()
 }
 
 /// Whether a line is a frame of a stack, as Java, Node and Deno write it.
@@ -368,7 +325,7 @@ fn is_error_title(line: &str) -> bool {
     let name = line.split(':').next().unwrap_or_default();
     let name = name.split(" [").next().unwrap_or_default();
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "._$".contains(c));
-    TITLE_STARTS.iter().any(|start| line.starts_with(start))
+    TITLE_STARTS.split('|').any(|start| line.starts_with(start))
         || is_name && ["Error", "Exception"].iter().any(|end| name.ends_with(end))
         || line.contains(": error: ")
         || is_ruby_error(line)

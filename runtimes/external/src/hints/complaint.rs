@@ -3,7 +3,7 @@
 //! Whether the sandbox has to do with it is not decided here.
 
 use crate::hints::shown_path::is_path;
-use crate::hints::words::{find_word, last_lines};
+use crate::hints::words::{contains_any, find_word, last_lines};
 
 /// What a line says of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,70 +22,43 @@ pub(crate) enum Complaint {
     Unwritten,
 }
 
-/// The words of systems and languages, in lower case; the first that a line has counts.
-const COMPLAINTS: [(&str, Complaint); 16] = [
-    // Node says so where it makes folders one inside the other in a read-only place.
-    ("enoent: no such file or directory, mkdir '", Complaint::ReadOnly),
-    // So does git.
-    ("unable to create directory for ", Complaint::ReadOnly),
-    ("read-only file system", Complaint::ReadOnly),
-    ("erofs", Complaint::ReadOnly),
-    ("permission denied", Complaint::Denied),
-    ("eacces", Complaint::Denied),
-    ("file exists", Complaint::Taken),
-    ("already exists", Complaint::Taken),
-    ("eexist", Complaint::Taken),
-    ("is a directory", Complaint::Taken),
-    ("eisdir", Complaint::Taken),
-    ("resource busy", Complaint::Busy),
-    ("ebusy", Complaint::Busy),
-    ("no such file or directory", Complaint::Absent),
-    ("enoent", Complaint::Absent),
-    ("not found", Complaint::Absent),
+/// The words of systems and languages, in lower case, separated by `|`; the first row that a line has counts. Where they make folders one
+/// inside the other in a read-only place, Node says that one is missing, and git that it could not.
+const COMPLAINTS: [(Complaint, &str); 6] = [
+    (
+        Complaint::ReadOnly,
+        "enoent: no such file or directory, mkdir '|unable to create directory for |read-only file system|erofs",
+    ),
+    (Complaint::Denied, "permission denied|eacces"),
+    (Complaint::Taken, "file exists|already exists|eexist|is a directory|eisdir"),
+    (Complaint::Busy, "resource busy|ebusy"),
+    (Complaint::Absent, "no such file or directory|enoent|not found"),
+    (Complaint::Unwritten, "write|writing|save|saving"),
 ];
 
-/// Scripts in words of their own: that something failed, and that it was to be written.
-const UNWRITTEN: [&[&str]; 2] = [
-    &["can't", "cannot", "could not", "couldn't", "error", "fail", "unable", "e_"],
-    &["write", "writing", "save", "saving"],
-];
+/// What says that something failed, without which to write is no complaint.
+const FAILURES: &str = "can't|cannot|could not|couldn't|error|fail|unable|e_";
 
 /// How `SQLite` reports a refused change, without the reason of the system or the path.
-const DATABASE_TEXTS: [&str; 2] = ["unable to open database file", "attempt to write a readonly database"];
+const DATABASE_TEXTS: &str = "unable to open database file|attempt to write a readonly database";
 
 /// Words that stand where a path could, and are none.
-const NO_PATHS: [&str; 14] = [
-    "archive",
-    "create",
-    "database",
-    "directory",
-    "error",
-    "file",
-    "folder",
-    "i/o",
-    "mkdir",
-    "open",
-    "output",
-    "pseudo-terminal",
-    "remove",
-    "write",
-];
+const NO_PATHS: &str =
+    "archive|create|database|directory|error|file|folder|i/o|mkdir|open|output|pseudo-terminal|remove|write";
 
 impl Complaint {
     /// The complaint of a line, and where it begins.
     pub(crate) fn in_line(line: &str) -> Option<(Self, usize)> {
         // Lower case of ASCII keeps positions.
         let small = line.to_ascii_lowercase();
-        let found =
-            COMPLAINTS.iter().find_map(|(words, complaint)| Some((*complaint, find_word(&small, words)?)));
-        let unwritten = || {
-            let [failures, verbs] = UNWRITTEN;
-            let has_failure = failures.iter().any(|words| small.contains(words));
-            verbs.iter().filter(|_| has_failure).find_map(|verb| small.find(verb))
-        };
+        let is_possible = |complaint| complaint != Self::Unwritten || contains_any(&small, FAILURES);
+        let found = COMPLAINTS.iter().find_map(|(complaint, words)| {
+            let at = words.split('|').find_map(|words| find_word(&small, words))?;
+            is_possible(*complaint).then_some((*complaint, at))
+        });
         // SSH and git write the reason of a server in brackets.
         let is_of_server = small.contains("permission denied (");
-        found.or_else(|| Some((Self::Unwritten, unwritten()?))).filter(|_| !is_of_server)
+        found.filter(|_| !is_of_server)
     }
 
     /// Whether the sandbox may be the reason.
@@ -96,7 +69,7 @@ impl Complaint {
 
 /// Whether the last lines say that something was refused.
 pub(crate) fn mentions_refusal(text: &str) -> bool {
-    let is_of_database = |line: &str| DATABASE_TEXTS.iter().any(|words| line.contains(words));
+    let is_of_database = |line: &str| contains_any(line, DATABASE_TEXTS);
     last_lines(text).any(|line| refusal_in(line).is_some() || is_of_database(line))
 }
 
@@ -151,7 +124,7 @@ fn path_before(before: &str) -> Option<&str> {
 }
 
 fn is_word_of_program(word: &str) -> bool {
-    NO_PATHS.contains(&word.to_ascii_lowercase().as_str())
+    NO_PATHS.split('|').any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// What stands in quotes, the last one first.

@@ -2,7 +2,7 @@
 //! `pip install NAME`.
 
 use crate::error_line::error_line;
-use crate::hints::words::last_lines;
+use crate::hints::words::{contains_any, last_lines};
 use metier_packages::Ecosystem;
 
 /// What a package manager says where it finds no package, before its name.
@@ -24,29 +24,15 @@ const INSTALL_COMMANDS: [(&str, Ecosystem); 8] = [
 ];
 
 /// What says that the command is the answer to an import that failed, in lower case.
-const REASONS: [&str; 12] = [
-    "cannot import",
-    "could not import",
-    "failed to import",
-    "importerror",
-    "is needed",
-    "missing",
-    "no module named",
-    "not available",
-    "not found",
-    "not installed",
-    "please install",
-    "require",
-];
+const REASONS: &str = "cannot import|could not import|failed to import|importerror|is needed|missing|no module named|not available|not found|\
+    not installed|please install|require";
 
 /// Words of a sentence that goes on after the command, which are no packages.
-const SENTENCE_WORDS: [&str; 20] = [
-    "a", "again", "and", "as", "before", "first", "for", "from", "if", "in", "into", "it", "on", "or", "the",
-    "then", "to", "using", "with", "your",
-];
+const SENTENCE_WORDS: &str =
+    "a|again|and|as|before|first|for|from|if|in|into|it|on|or|the|then|to|using|with|your";
 
 /// What says that the script can do without.
-const EXCUSES: [&str; 6] = ["optional", "for better", "to enable", "falling back", "fallback", "skipp"];
+const EXCUSES: &str = "optional|for better|to enable|falling back|fallback|skipp";
 
 /// How many packages are named.
 const MAX_PACKAGES: usize = 8;
@@ -107,9 +93,7 @@ pub(crate) fn package_of_failed_install(output: &str) -> Option<&str> {
 
 fn advised_packages<'a>(line: &'a str, reasons: &str) -> Option<(Ecosystem, Installed<'a>)> {
     let reasons = reasons.to_ascii_lowercase();
-    if !REASONS.iter().any(|reason| reasons.contains(reason))
-        || EXCUSES.iter().any(|excuse| reasons.contains(excuse))
-    {
+    if !contains_any(&reasons, REASONS) || contains_any(&reasons, EXCUSES) {
         return None;
     }
     INSTALL_COMMANDS.iter().find_map(|(command, ecosystem)| {
@@ -144,7 +128,7 @@ fn installed(rest: &str, ecosystem: Ecosystem) -> Option<Installed<'_>> {
 }
 
 fn further_package(word: &str) -> Option<&str> {
-    package_name(word).filter(|name| !SENTENCE_WORDS.contains(name))
+    package_name(word).filter(|name| !SENTENCE_WORDS.split('|').any(|word| word == *name))
 }
 
 /// The file of `-r FILE`, if it is a plain name or path.

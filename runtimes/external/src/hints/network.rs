@@ -7,28 +7,11 @@ use metier_core::host::{NetworkReport, RefusedConnection, SkillContext};
 use metier_core::policy::{Access, Permission};
 
 /// How programs report that there is no network, in lower case.
-const NETWORK_TEXTS: &[&[&str]] = &[
-    &["could not resolve host"],
-    &["couldn't resolve host"],
-    &["couldn't connect to server"],
-    &["name resolution"],
-    &["name or service not known"],
-    &["gaierror"],
-    &["eai_again"],
-    &["enotfound"],
-    &["failed to establish a new connection"],
-    &["urlopen error"],
-    &["/dev/tcp/"],
-    &["/dev/udp/"],
-    &["connect eperm"],
-    &["listen eperm"],
-    &["bind eperm"],
-    &["operation not permitted", "socket"],
-    &["operation not permitted", "connect"],
-    &["operation not permitted", "dial tcp"],
-    &["uv_interface_addresses"],
-    &["typeerror: fetch failed"],
-];
+const NETWORK_TEXTS: &str = "could not resolve host|couldn't resolve host|couldn't connect to server|name resolution|\
+    name or service not known|gaierror|eai_again|enotfound|failed to establish a new connection|urlopen error|\
+    /dev/tcp/|/dev/udp/|connect eperm|listen eperm|bind eperm|operation not permitted+socket|\
+    operation not permitted+connect|operation not permitted+dial tcp|uv_interface_addresses|\
+    typeerror: fetch failed";
 
 /// The network of a run, as far as hints have to know it.
 #[derive(Clone, Copy)]

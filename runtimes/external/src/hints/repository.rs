@@ -3,18 +3,14 @@
 use std::path::Path;
 
 use crate::hints::permission_hint::{Help, permission_hint};
+use crate::hints::words::contains_any;
 use crate::outside_repository::{access, is_granted};
 use metier_core::host::SkillContext;
 use metier_core::host::git::OutsideRepository;
 
 /// What git says where it finds no repository that it can read, in lower case.
-const NO_REPOSITORY: [&str; 4] = [
-    "not a git repository",
-    "unable to normalize alternate object path",
-    "unable to open object pack directory",
-    // Of the file of a worktree.
-    "/.git': permission denied",
-];
+const NO_REPOSITORY: &str = "not a git repository|unable to normalize alternate object path|unable to open object pack directory|\
+    /.git': permission denied";
 
 /// The hint for a script that wrote these lines, in which git found no repository: where the project has one, and the grant for it.
 pub(crate) fn repository_hint<'a>(
@@ -24,7 +20,7 @@ pub(crate) fn repository_hint<'a>(
 ) -> Option<Help> {
     let is_about_repository = |line: &str| {
         let small = line.to_lowercase();
-        NO_REPOSITORY.iter().any(|words| small.contains(words))
+        contains_any(&small, NO_REPOSITORY)
     };
     lines.any(is_about_repository).then_some(())?;
     let unproven = OutsideRepository::find(project).unproven;

@@ -8,8 +8,8 @@ use metier_core::policy::Access;
 
 /// Something that a sandbox does not have.
 struct SandboxLimit {
-    /// In lower case: any row of them, with all texts of the row.
-    words: &'static [&'static [&'static str]],
+    /// In lower case, as `matches_any` reads them.
+    words: &'static str,
     sentence: &'static str,
     /// What would give it, if that is no more than it.
     access: Option<fn() -> Access>,
@@ -18,77 +18,45 @@ struct SandboxLimit {
 /// The first match counts.
 const SANDBOX_LIMITS: [SandboxLimit; 8] = [
     SandboxLimit {
-        words: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
+        words: "/dev/shm|semlock|shm_open|shared_memory",
         sentence: "the sandbox has no memory that programs share by name (/dev/shm)",
         access: Some(Access::shm),
     },
     SandboxLimit {
-        words: &[
-            &["flock", "function not implemented"],
-            &["flock", "errno 38"],
-            &["enosys", "flock"],
-            &["cannot lock", "function not implemented"],
-        ],
+        words: "flock+function not implemented|flock+errno 38|enosys+flock|cannot lock+function not implemented",
         sentence: "a script that may write nothing of the project cannot lock whole files (flock)",
         access: Some(|| Access::write("it")),
     },
     // Git names no path.
     SandboxLimit {
-        words: &[
-            &["could not write index"],
-            &["unable to create temporary file: read-only"],
-            &["unable to create temporary file: permission"],
-        ],
+        words: "could not write index|unable to create temporary file: read-only|unable to create temporary file: permission",
         sentence: "the sandbox lets this script read .git, not change it",
         access: Some(|| Access::write(".git")),
     },
     SandboxLimit {
-        words: &[
-            &["pseudo-terminal"],
-            &["pty devices"],
-            &["openpty"],
-            &["forkpty"],
-            &["/dev/ptmx"],
-            &["/dev/pts"],
-            &["open terminal failed"],
-        ],
+        words: "pseudo-terminal|pty devices|openpty|forkpty|/dev/ptmx|/dev/pts|open terminal failed",
         sentence: "a script in a sandbox has no terminal and can make none",
         access: None,
     },
     SandboxLimit {
-        words: &[&["inotify"], &["operation not permitted, watch"]],
+        words: "inotify|operation not permitted, watch",
         sentence: "a script in a sandbox cannot have the system watch files (inotify), but may look at them again and again",
         access: None,
     },
     SandboxLimit {
-        words: &[&["uv_interface_addresses"]],
+        words: "uv_interface_addresses",
         sentence: "a script sees the network interfaces of the machine only with the whole network",
         access: None,
     },
     SandboxLimit {
-        words: &[
-            &["docker daemon"],
-            &["docker.sock"],
-            &["d-bus", "bus"],
-            &["connection to server on socket"],
-            &["unix:///"],
-            &["/run/", ".sock"],
-        ],
+        words: "docker daemon|docker.sock|d-bus+bus|connection to server on socket|unix:///|/run/+.sock",
         sentence: "the sandbox reaches no service of this machine through a local socket, with or without the network",
         access: None,
     },
     SandboxLimit {
-        words: &[
-            &["listen eperm: operation not permitted /"],
-            &["connect eperm /"],
-            &["dial unix"],
-            &["listen unix"],
-            &["error connecting to /", "operation not permitted"],
-            &["no agent running"],
-            &["multiprocessing/managers.py", "eoferror"],
-            &["multiprocessing/connection.py", "operation not permitted"],
-            &["operation not permitted", "socket"],
-        ],
+        words: "listen eperm: operation not permitted /|connect eperm /|dial unix|listen unix|\
+                error connecting to /+operation not permitted|no agent running|multiprocessing/managers.py+eoferror|\
+                multiprocessing/connection.py+operation not permitted|operation not permitted+socket",
         sentence: "a script in a sandbox has no local sockets with a path (AF_UNIX) but its own in /tmp and TMPDIR, and those only without \
                    a grant for the network; pipes and `socketpair` connect its own processes",
         access: None,

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::hints::variable_use::{is_comment, reads_variable};
+use crate::hints::words::contains_any;
 use metier_core::host::{Files, SkillContext};
 use metier_core::policy::CancelToken;
 
@@ -78,6 +79,12 @@ impl<'a> ScriptText<'a> {
     /// Whether a shell reads other files into the script.
     fn includes_files(&self) -> bool {
         self.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
+    }
+
+    /// Whether the script, or what it includes, may name a path below the home folder.
+    pub(crate) fn may_name_home(&self) -> bool {
+        let names = |line: &str| contains_any(&line.to_ascii_lowercase(), "~/|home|expanduser");
+        self.includes_files() || self.lines().any(names)
     }
 
     /// Whether a line that is no comment, of the script or of a file of its skill that it may call or import, is like this.

@@ -8,35 +8,20 @@ use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::is_typable;
 use crate::hints::user_home::{Homes, folder_grant};
 use crate::hints::watched_run::watch_advice;
+use crate::hints::words::contains_any;
 use metier_core::host::SkillContext;
 use metier_core::policy::Access;
 
 /// What says, in lower case, that something is not there.
-const ABSENCE_WORDS: [&str; 13] = [
-    "can't find",
-    "cannot find",
-    "could not find",
-    "does not exist",
-    "doesn't exist",
-    "empty",
-    "enoent",
-    "missing",
-    "no ",
-    "no_",
-    "no such file",
-    "not ",
-    "unable to find",
-];
+const ABSENCE_WORDS: &str = "can't find|cannot find|could not find|does not exist|doesn't exist|empty|enoent|missing|no |no_|no such file|not |\
+    unable to find";
 
 /// Folders of a home that hold those of many programs.
 const SHARED_FOLDERS: [&str; 4] = [".cache", ".config", ".local", ".local/share"];
 
-/// How scripts name the home folder, in lower case.
-const HOME_WORDS: [&str; 3] = ["~/", "home", "expanduser"];
-
 /// Whether a line in lower case says that something is not there.
 pub(crate) fn says_absence(small: &str) -> bool {
-    ABSENCE_WORDS.iter().any(|words| small.contains(words))
+    contains_any(small, ABSENCE_WORDS)
 }
 
 /// The hint for a script that names a hidden file and says that it is not there, or lists its path. Only for the person who runs the
@@ -64,8 +49,9 @@ pub(crate) fn hidden_file_hint(
 
 /// The warning for a script that was passed a path of the user's home: `~/data`.
 pub(crate) fn passed_home_warning(ctx: &SkillContext, home: &Path, args: &[String]) -> Option<String> {
+    let mut passed = args.iter().filter_map(|argument| argument.strip_prefix("~/")).peekable();
+    passed.peek()?;
     let homes = Homes::new(ctx, home)?;
-    let passed = args.iter().filter_map(|argument| argument.strip_prefix("~/"));
     let path =
         passed.map(|path| path.trim_end_matches('/')).find(|path| homes.is_of_user(Path::new(path)))?;
     let (help, _) = folder_grant(ctx, &homes.user.join(path))?;
@@ -77,16 +63,12 @@ pub(crate) fn passed_home_warning(ctx: &SkillContext, home: &Path, args: &[Strin
 /// The hint for a script that names something which only the user has in the home folder: which of it the script looked for, a watched run
 /// shows.
 pub(crate) fn unseen_home_hint(ctx: &SkillContext, home: &Path, script: &ScriptText<'_>) -> Option<String> {
+    let watch = watch_advice(ctx, "shows what it looks for there").filter(|_| script.may_name_home())?;
     let homes = Homes::new(ctx, home)?;
-    let is_about_home = |line: &str| HOME_WORDS.iter().any(|words| line.to_ascii_lowercase().contains(words));
-    if !script.any_line(is_about_home) {
-        return None;
-    }
     let mut names = homes.program_folders().into_iter();
     let name = names.find(|name| {
-        homes.is_of_user(Path::new(name)) && script.any_line(|line| !is_printed(line) && has_name(line, name))
+        script.any_line(|line| !is_printed(line) && has_name(line, name)) && homes.is_of_user(Path::new(name))
     })?;
-    let watch = watch_advice(ctx, "shows what it looks for there")?;
     Some(format!(
         "~/{name} is in your home folder, and the script, which names it, has a home of its own; {watch}"
     ))
@@ -96,7 +78,7 @@ impl Homes<'_> {
     /// The files and folders of programs in the home of the user: those whose names begin with a dot, and what shared folders hold.
     fn program_folders(&self) -> Vec<String> {
         /// How many of one folder are looked at.
-        const MAX_ENTRIES: usize = 512;
+        const MAX_ENTRIES: usize = 128;
         let names = |folder: &str| {
             let entries =
                 std::fs::read_dir(self.user.join(folder)).into_iter().flatten().flatten().take(MAX_ENTRIES);

@@ -6,7 +6,7 @@ use crate::audience::is_for_person;
 use crate::environment::is_inherited;
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
-use crate::hints::words::{last_lines, searched_end};
+use crate::hints::words::{contains_any, last_lines, searched_end};
 use metier_core::error::Hint;
 use metier_core::host::{SkillContext, variable_access};
 use metier_core::policy::is_secret_variable;
@@ -18,62 +18,26 @@ const COMMON_VARIABLES: &str = "
     UV_ VIRTUAL_ENV VSCODE_ VTE_ WT_";
 
 /// Words in the names of variables that may be secret, besides those whose values are redacted.
-const SECRET_WORDS: [&str; 14] = [
-    "AUTH",
-    "CERT",
-    "CONNECTION",
-    "COOKIE",
-    "DSN",
-    "LOGIN",
-    "MNEMONIC",
-    "PAT",
-    "PROXY",
-    "PW",
-    "PWD",
-    "SEED",
-    "SK",
-    "WEBHOOK",
-];
+const SECRET_WORDS: &str = "AUTH|CERT|CONNECTION|COOKIE|DSN|LOGIN|MNEMONIC|PAT|PROXY|PW|PWD|SEED|SK|WEBHOOK";
 
 /// What says, in lower case, that a variable is not set. Without one of them the name may stand in a line for another reason.
-const ABSENCE_WORDS: [&str; 14] = [
-    "empty",
-    "export",
-    "keyerror",
-    "missing",
-    "must be",
-    "need",
-    "no ",
-    "not ",
-    "n't ",
-    "provide",
-    "requir",
-    "set",
-    "unbound",
-    "undefined",
-];
+const ABSENCE_WORDS: &str =
+    "empty|export|keyerror|missing|must be|need|no |not |n't |provide|requir|set|unbound|undefined";
 
 /// What says that the script can do without it.
-const EXCUSES: [&str; 9] = [
-    "default",
-    "fallback",
-    "falling back",
-    "for better",
-    "for more",
-    "not required",
-    "optional",
-    "skipp",
-    "to enable",
-];
+const EXCUSES: &str =
+    "default|fallback|falling back|for better|for more|not required|optional|skipp|to enable";
 
 /// How people write "environment variable", in lower case: of a name beside these words nothing has to be proven.
-const VARIABLE_WORDS: [&str; 5] = ["environment var", "env var", "envvar", "process.env", "os.environ"];
+const VARIABLE_WORDS: &str = "environment var|env var|envvar|process.env|os.environ";
 
 /// What says that one of several variables is enough.
-const CHOICES: [&str; 5] = [" or ", " / ", "one of", "either", "any of"];
+const CHOICES: &str = " or | / |one of|either|any of";
 
-/// How many variables a hint names.
+/// How many variables a hint names, and how many words of a line are looked at. Longer lines are no sentences.
 const MAX_NAMES: usize = 8;
+const MAX_LOOKED_AT: usize = 16;
+const MAX_LINE_BYTES: usize = 1000;
 
 /// How many variables are warned of.
 const MAX_UNPASSED: usize = 4;
@@ -86,30 +50,56 @@ pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &
         is_known && !is_passed(ctx, name)
     };
     let (found, has_choice) = missed_names(said, &is_missed);
-    match found[..] {
-        [] => None,
-        [first, _, ..] if has_choice => {
-            // What is set is only for the person who runs the script.
-            let set = found.iter().copied().find(|name| is_for_person(ctx) && ctx.has_variable(name));
-            let chosen = set.unwrap_or(first);
-            let needs = format!(
-                "the script names the environment variables {}, one of which may be enough",
-                listed(&found)
-            );
-            let (help, hint) = permission_hint(ctx, &variable_access(chosen)?)?;
-            Some((format!("{needs}; if it should have {chosen}, {help}"), hint))
-        }
-        [first] => Some(one_variable_help(ctx, first)),
-        [first, ..] => {
-            Some(many_variables_help(ctx, &found).unwrap_or_else(|| one_variable_help(ctx, first)))
-        }
+    // What is set is only for the person who runs the script.
+    let is_set = |name: &&&str| is_for_person(ctx) && ctx.has_variable(name);
+    let chosen = *found.iter().find(is_set).filter(|_| has_choice).or(found.first())?;
+    let mut needs = format!("the script names the environment {}, which it was not given", listed(&found));
+    if found.len() > 1 && has_choice {
+        needs.push_str(" (one of them may be enough)");
+    } else if let [name] = found[..]
+        && is_set(&&name)
+    {
+        needs =
+            format!("the script reads the environment variable {name}, which is set here and was not passed");
+    } else if let Some(grants) = all_grants(ctx, &found) {
+        return Some((
+            format!("{needs}; if it should have them, grant {grants}"),
+            Some(Hint::Grant(format!("env:{chosen}"))),
+        ));
+    }
+    Some(match permission_hint(ctx, &variable_access(chosen)?) {
+        Some((help, hint)) => (
+            format!("{needs}; if it should have {}, {help}", if found.len() > 1 { chosen } else { "it" }),
+            hint,
+        ),
+        None => (format!("{needs}: {chosen} is granted and has no value here; set it"), None),
+    })
+}
+
+/// The grants for several variables, all of which take a grant and no more: `env:A, env:B and env:C`.
+fn all_grants(ctx: &SkillContext, names: &[&str]) -> Option<String> {
+    let is_grant_enough = |name: &&str| {
+        let help = variable_access(name).and_then(|access| permission_hint(ctx, &access));
+        help.is_some_and(|(help, _)| help == format!("grant env:{name}"))
+    };
+    let all: Vec<String> = names.iter().map(|name| format!("env:{name}")).collect();
+    let (last, before) = all.split_last().filter(|(_, before)| !before.is_empty())?;
+    names.iter().all(is_grant_enough).then(|| format!("{} and {last}", before.join(", ")))
+}
+
+/// `variable A`, `variables A, B and C`
+fn listed(names: &[&str]) -> String {
+    match names {
+        [before @ .., last] if !before.is_empty() => format!("variables {} and {last}", before.join(", ")),
+        names => format!("variable {}", names.concat()),
     }
 }
 
 /// The variables that the last lines say are missing, and whether one of them is enough. `is_missed` says whether the run misses a variable
 /// of this name, and is told whether the line is certainly about a variable.
 fn missed_names<'a>(said: &'a str, is_missed: &dyn Fn(&str, bool) -> bool) -> (Vec<&'a str>, bool) {
-    let mut lines: Vec<&str> = last_lines(searched_end(said)).collect();
+    let mut lines: Vec<&str> =
+        last_lines(searched_end(said)).filter(|line| line.len() <= MAX_LINE_BYTES).collect();
     lines.reverse();
     let mut found: Vec<&str> = Vec::new();
     let mut has_choice = false;
@@ -119,18 +109,18 @@ fn missed_names<'a>(said: &'a str, is_missed: &dyn Fn(&str, bool) -> bool) -> (V
             names(line).fold(line.to_owned(), |rest, name| rest.replace(name, "")).to_ascii_lowercase();
         let is_list = line.trim_start().starts_with(['-', '*', '•']);
         let is_of_shell = shell_name(line).is_some();
-        let is_absent = is_list || is_of_shell || ABSENCE_WORDS.iter().any(|words| small.contains(words));
-        if !is_absent || EXCUSES.iter().any(|words| small.contains(words)) {
+        let is_absent = is_list || is_of_shell || contains_any(&small, ABSENCE_WORDS);
+        if !is_absent || contains_any(&small, EXCUSES) {
             continue;
         }
-        let is_certain = VARIABLE_WORDS.iter().any(|words| small.contains(words));
+        let is_certain = contains_any(&small, VARIABLE_WORDS);
         let before = found.len();
-        for name in names(line).filter(|name| is_missed(name, is_certain)) {
+        for name in names(line).take(MAX_LOOKED_AT).filter(|name| is_missed(name, is_certain)) {
             if found.len() < MAX_NAMES && !found.contains(&name) {
                 found.push(name);
             }
         }
-        has_choice |= found.len() > before && CHOICES.iter().any(|words| small.contains(words));
+        has_choice |= found.len() > before && contains_any(&small, CHOICES);
     }
     (found, has_choice)
 }
@@ -161,46 +151,6 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(is_name)
 }
 
-fn one_variable_help(ctx: &SkillContext, name: &str) -> Help {
-    // What is set is only for the person who runs the script.
-    let needs = if is_for_person(ctx) && ctx.has_variable(name) {
-        format!("the script reads the environment variable {name}, which is set here and was not passed")
-    } else {
-        format!("the script names the environment variable {name}, which it was not given")
-    };
-    match variable_access(name).and_then(|access| permission_hint(ctx, &access)) {
-        Some((help, hint)) => (format!("{needs}; if it should have it, {help}"), hint),
-        None => (format!("{needs}: it is granted and has no value here; set it"), None),
-    }
-}
-
-/// The help for several variables, all of which take a grant and no more.
-fn many_variables_help(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
-    let is_grant_enough = |name: &&str| {
-        let help = variable_access(name).and_then(|access| permission_hint(ctx, &access));
-        help.is_some_and(|(help, _)| help == format!("grant env:{name}"))
-    };
-    if !names.iter().all(is_grant_enough) {
-        return None;
-    }
-    let permissions: Vec<String> = names.iter().map(|name| format!("env:{name}")).collect();
-    let text = format!(
-        "the script names the environment variables {}, which it was not given; if it should have them, grant {}",
-        listed(names),
-        listed(&permissions)
-    );
-    Some((text, permissions.into_iter().next().map(Hint::Grant)))
-}
-
-/// `A, B and C`
-fn listed<T: AsRef<str>>(names: &[T]) -> String {
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    match &names[..] {
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        names => names.concat(),
-    }
-}
-
 /// The hint about a variable that the last lines of a failed script name, that it reads and was not given, and that is set here. What
 /// is set is only for the person who runs the script.
 pub(crate) fn unpassed_variable_hint(
@@ -208,12 +158,10 @@ pub(crate) fn unpassed_variable_hint(
     script: &ScriptText<'_>,
     said: &str,
 ) -> Option<Help> {
-    /// How many words are looked at.
-    const MAX_LOOKED_AT: usize = 64;
     if !is_for_person(ctx) {
         return None;
     }
-    let names = last_lines(searched_end(said)).flat_map(names).take(MAX_LOOKED_AT);
+    let names = last_lines(searched_end(said)).flat_map(|line| names(line).take(MAX_LOOKED_AT));
     let mut names =
         names.filter(|name| ctx.has_variable(name) && !is_passed(ctx, name) && script.reads_variable(name));
     let (name, (help, hint)) =
@@ -243,7 +191,7 @@ pub(crate) fn unpassed_variables(
 ) -> Vec<(String, Help)> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.split_whitespace().any(|start| name.starts_with(start));
-        let is_private = || name.split('_').any(|word| SECRET_WORDS.contains(&word));
+        let is_private = || name.split('_').any(|word| SECRET_WORDS.split('|').any(|secret| secret == word));
         let is_secret = || is_secret_variable(name) || is_private();
         name.trim_matches('_').contains('_') && (with_secrets || !is_secret()) && !is_common()
     };

@@ -27,17 +27,17 @@ pub(crate) fn last_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().rev().map(str::trim_end).filter(|line| !line.trim().is_empty()).take(MAX_LINES)
 }
 
-/// Whether a text in lower case has all words of one of the rows.
-pub(crate) fn matches_any(text: &str, rows: &[&[&str]]) -> bool {
-    rows.iter().any(|row| row.iter().all(|part| contains_word(text, part)))
+/// Whether a text has one of these, which are separated by `|`.
+pub(crate) fn contains_any(text: &str, words: &str) -> bool {
+    words.split('|').any(|words| text.contains(words))
 }
 
-/// Whether the text contains these words, not as the end of a longer word: `enotfound` is not part of `ModuleNotFoundError`.
-pub(crate) fn contains_word(text: &str, words: &str) -> bool {
-    find_word(text, words).is_some()
+/// The same, at the beginning of a word; where several are joined by `+`, it has all of them.
+pub(crate) fn matches_any(text: &str, rows: &str) -> bool {
+    rows.split('|').any(|row| row.split('+').all(|words| find_word(text, words).is_some()))
 }
 
-/// Where these words begin in the text.
+/// Where these words begin in the text, not as the end of a longer word: `enotfound` is not part of `ModuleNotFoundError`.
 pub(crate) fn find_word(text: &str, words: &str) -> Option<usize> {
     let begins_word = |at: usize| {
         let inside = |c: char| c.is_alphanumeric();
