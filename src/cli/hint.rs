@@ -121,10 +121,14 @@ pub fn sentence_with_options(sentence: &str) -> String {
     with_watch_command(with_keep_option(text + rest))
 }
 
-/// The sentence with the command in place of `a watched run of NAME`, with which its last part begins.
+/// The sentence with the command in place of `a watched run of NAME`, with which its last part begins. What stands in quotes is somebody
+/// else's text.
 fn with_watch_command(sentence: String) -> String {
     const WATCH: &str = "; a watched run of ";
-    let Some((before, named)) = sentence.rsplit_once(WATCH) else { return sentence };
+    let Some((before, named)) = sentence.rsplit_once(WATCH).filter(|(before, _)| !before.contains('"'))
+    else {
+        return sentence;
+    };
     let (name, rest) = named.split_at(named.find(' ').unwrap_or(named.len()));
     match name {
         "exec" => format!("{before}; `{COMMAND} exec --watch`{rest}"),
@@ -260,6 +264,7 @@ mod tests {
             ("x; keep tmp:a.svg to have it", "x; run with --keep tmp:a.svg to have it"),
             ("x; keep calm", "x; keep calm"),
             ("x; a watched run of y shows it", "x; `metier try y` shows it"),
+            ("\"a\\\"; a watched run of y\" lies outside", "\"a\\\"; a watched run of y\" lies outside"),
             ("x; a watched run of exec shows it", "x; `metier exec --watch` shows it"),
             ("emigrant state", "emigrant state"),
             ("grant nothing", "grant nothing"),
