@@ -12,7 +12,7 @@ use metier::policy::{SandboxLevel, SandboxMode};
 use serde_json::{Value, json};
 
 use crate::not_run::{find_program, not_run};
-use crate::project::{Project, granted, sentence};
+use crate::project::{Project, granted, sentence, write};
 
 impl Project {
     fn change_store(&self) -> ChangeStore {
@@ -305,6 +305,24 @@ fn a_skill_that_the_run_has_changed_does_not_run() {
     assert_eq!(value[0], false, "{outcome:?}");
     assert!(value[1].as_str().unwrap().contains("main.sh has changed since it was loaded"), "{value}");
     assert_eq!(kinds(&outcome), ["changed .metier/skills/sh/scripts/main.sh"]);
+}
+
+#[test]
+fn linked_skills_run_in_a_copy() {
+    let text = "---\nname: NAME\ndescription: d\n---\n";
+    let project = project()
+        .file("src/inside/SKILL.md", text.replace("NAME", "inside"))
+        .file("src/inside/scripts/main.sh", "#!/bin/sh\necho x > n.txt")
+        .link("../../src/inside", ".metier/skills/inside");
+    let elsewhere = project.root().with_file_name("elsewhere").join("outside");
+    write(&elsewhere.join("SKILL.md"), text.replace("NAME", "outside"));
+    write(&elsewhere.join("scripts/main.sh"), "#!/bin/sh\necho x > n.txt");
+    let project = project.link(&elsewhere, ".metier/skills/outside");
+    let engine = project.preview_builder().build().unwrap();
+    for name in ["inside", "outside"] {
+        let Some(outcome) = project.preview(&engine, Invocation::new(name)) else { return };
+        assert_eq!(kinds(&outcome), ["created n.txt"], "{name}: {outcome:?}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ use metier_core::executor::{NewFiles, ReadablePaths};
 use metier_core::host::git::OutsideRepository;
 use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::host::{AccessReason, Files, SkillContext, begins_with, file_id};
+use metier_core::host::{AccessReason, Files, HostPaths, SkillContext, begins_with, file_id};
 use metier_core::policy::{Access, Limits, SandboxMode, is_within};
 use metier_sandbox::{
     FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, PrivateFolder, ProtectedPaths, ResourceLimits,
@@ -173,7 +173,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     // The run holds these folders open, if the script comes from the skill that it runs for.
     let pin_open = |files: Result<&Files>, folder| match files {
         Ok(files) if files.root() == folder => pin_below(files, Path::new("")),
-        _ => pin(folder),
+        _ => pin_overlaid(folder, &ctx.host_paths()),
     };
     let own = [pin_open(ctx.project(), paths.project), pin_open(ctx.skill_files(), paths.skill)];
     let (home_write, home_read): (Vec<&HomeFile>, Vec<&HomeFile>) =
@@ -365,6 +365,13 @@ fn pin_below(files: &Files, path: &Path) -> Option<PinnedPath> {
 /// Pins what is at a path now.
 fn pin(path: &Path) -> Option<PinnedPath> {
     pin_canonical(&real_path(path)?)
+}
+
+/// The same as the run sees it.
+fn pin_overlaid(path: &Path, paths: &HostPaths) -> Option<PinnedPath> {
+    let path = paths.canonicalize(path).ok()?;
+    let about = paths.symlink_metadata(&path).ok()?;
+    Some(PinnedPath { path: path.into(), file_id: Some(file_id(&about)) })
 }
 
 /// The same for a path without symlinks.

@@ -112,9 +112,7 @@ impl ScriptCommand {
         match self.opened_skill_files(ctx) {
             // One check suffices if the folder is still at the path where it was opened.
             Some(files) if self.file.is_unchanged_in(files) => Ok(self.file.path().to_owned()),
-            // What is at its path outside of the copy is not what would run.
-            _ if ctx.host_paths().is_overlaid(self.file.folder()) => Err(self.file.changed_error()),
-            _ => self.file.verified_path(),
+            _ => self.file.verified_path(&ctx.host_paths()),
         }
     }
 

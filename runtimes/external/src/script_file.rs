@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::Script;
-use metier_core::host::Files;
+use metier_core::host::{Files, HostPaths};
 
 /// A script inside its skill's folder.
 pub(super) struct ScriptFile {
@@ -73,15 +73,9 @@ impl ScriptFile {
         &self.path
     }
 
-    /// It is not what was loaded.
-    pub(super) fn changed_error(&self) -> SkillError {
-        let sentence = format!("{} has changed since it was loaded", self.name);
-        SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again")
-    }
-
     /// The absolute path, after a check that the file is a regular one inside the folder with the bytes that
     /// were loaded. Who may write there can still win a race against the interpreter.
-    pub(super) fn verified_path(&self) -> Result<PathBuf> {
+    pub(super) fn verified_path(&self, paths: &HostPaths) -> Result<PathBuf> {
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 let sentence = format!("{} is gone from {}", self.name, self.folder.display());
@@ -89,17 +83,18 @@ impl ScriptFile {
             }
             _ => SkillError::io(format_args!("failed to read {}", self.name), error),
         };
-        let folder = std::fs::canonicalize(&self.folder).map_err(failed)?;
-        let real = std::fs::canonicalize(&self.path).map_err(failed)?;
+        let folder = paths.canonicalize(&self.folder).map_err(failed)?;
+        let real = paths.canonicalize(&self.path).map_err(failed)?;
         if !real.starts_with(folder) {
             return Err(outside_error(&self.name));
         }
-        if !std::fs::metadata(&real).map_err(failed)?.is_file() {
+        if !paths.metadata(&real).map_err(failed)?.is_file() {
             let sentence = format!("{} is not a file", self.name);
             return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
         }
-        if *std::fs::read(&real).map_err(failed)? != *self.source {
-            return Err(self.changed_error());
+        if *std::fs::read(paths.at(&real)).map_err(failed)? != *self.source {
+            let sentence = format!("{} has changed since it was loaded", self.name);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again"));
         }
         Ok(self.path.clone())
     }

@@ -65,14 +65,6 @@ impl HostPaths {
         true
     }
 
-    /// Whether this path is in the overlay.
-    pub fn is_overlaid(&self, path: &Path) -> bool {
-        #[cfg(unix)]
-        return self.overlay.as_ref().is_some_and(|overlay| path.starts_with(&overlay.path));
-        #[cfg(not(unix))]
-        false
-    }
-
     /// The path by which the host reaches what the run sees at a path without symbolic links above its last component. It is only for
     /// calls of the system.
     pub fn at<'a>(&self, path: &'a Path) -> Cow<'a, Path> {

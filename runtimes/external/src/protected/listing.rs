@@ -16,7 +16,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstatfs, open, statat};
 
-use metier_core::host::{FileId, file_id, git};
+use metier_core::host::{FileId, HostPaths, file_id, git};
 use metier_core::policy::PathProtection;
 
 /// Maximum number of projects that are remembered, and of folders in one of them.
@@ -44,6 +44,8 @@ type Folders = HashMap<String, Arc<Listing>>;
 pub(super) struct Listing {
     /// Which folder it was, and when it had changed last; `None` if it is not to be remembered.
     stamp: Option<Stamp>,
+    /// The same as it was read.
+    read_stamp: Stamp,
     pub(super) entries: Vec<ListedEntry>,
     /// The number of all entries.
     pub(super) count: usize,
@@ -82,7 +84,8 @@ impl Listing {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = File::from(open(folder, flags, Mode::empty()).map_err(io::Error::from)?);
         let before = stamp(&opened.metadata()?);
-        let mut listing = Self { stamp: None, entries: Vec::new(), count: 0, is_repository: false };
+        let mut listing =
+            Self { stamp: None, read_stamp: before, entries: Vec::new(), count: 0, is_repository: false };
         let mut parts = [false; git::REPOSITORY_ENTRIES.len()];
         for entry in Dir::read_from(&opened).map_err(io::Error::from)? {
             let entry = entry.map_err(io::Error::from)?;
@@ -115,6 +118,26 @@ impl Listing {
         listing.stamp = is_lasting.then_some(before);
         Ok(listing)
     }
+}
+
+impl Listing {
+    /// Makes this listing of a folder in an overlay one that is to be remembered of the folder below it, if they are the same.
+    pub(super) fn take_stamp_of_lower(&mut self, folder: &Path) {
+        self.stamp = None;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(opened) = open(folder, flags, Mode::empty()).map(File::from) else { return };
+        let stamp = opened.metadata().map(|found| stamp(&found));
+        let is_lasting = |stamp: &Stamp| {
+            is_same_in_overlay(*stamp, self.read_stamp) && is_settled(*stamp) && is_local(&opened)
+        };
+        self.stamp = stamp.ok().filter(is_lasting);
+    }
+}
+
+/// Whether an overlay shows this folder as it is below. One that has changed there has the ctime of its copy, and the device is always another
+/// one: that of the overlay, which has one file system below.
+fn is_same_in_overlay((lower, seconds, nanos): Stamp, (seen, seen_seconds, seen_nanos): Stamp) -> bool {
+    (lower.ino, seconds, nanos) == (seen.ino, seen_seconds, seen_nanos)
 }
 
 fn kind_at(folder: &File, name: &CStr) -> io::Result<FileType> {
@@ -151,9 +174,18 @@ impl Listings {
     }
 
     /// The entries of the folder at this path, if it has not changed since they were listed.
-    pub(super) fn find(&mut self, folder: &Path, relative_path: &str) -> Option<Arc<Listing>> {
+    pub(super) fn find(
+        &mut self,
+        folder: &Path,
+        paths: &HostPaths,
+        relative_path: &str,
+    ) -> Option<Arc<Listing>> {
         let listing = self.known.get(relative_path)?;
-        let is_same = folder.symlink_metadata().is_ok_and(|found| Some(stamp(&found)) == listing.stamp);
+        let is_known = |found: Stamp| match listing.stamp {
+            Some(stamp) if paths.has_overlay() => is_same_in_overlay(stamp, found),
+            stamp => Some(found) == stamp,
+        };
+        let is_same = paths.symlink_metadata(folder).is_ok_and(|found| is_known(stamp(&found)));
         self.found_count += usize::from(is_same);
         is_same.then(|| listing.clone())
     }
@@ -215,7 +247,9 @@ mod tests {
     }
 
     fn is_known(project: &Path) -> bool {
-        Listings::of_project(project, &PathProtection::default()).find(&project.join("a"), "a").is_some()
+        let paths = HostPaths::default();
+        let mut listings = Listings::of_project(project, &PathProtection::default());
+        listings.find(&project.join("a"), &paths, "a").is_some()
     }
 
     fn learn(project: &Path) {
@@ -286,7 +320,58 @@ mod tests {
         fs::rename(project.join("away"), project.join("a")).unwrap();
         learn(project);
         let other = PathProtection::new(["skills"]);
-        assert!(Listings::of_project(project, &other).find(&project.join("a"), "a").is_none());
+        assert!(
+            Listings::of_project(project, &other)
+                .find(&project.join("a"), &HostPaths::default(), "a")
+                .is_none()
+        );
+    }
+
+    /// A run that sees the folder of the project itself at another path, as an overlay shows it where nothing has changed.
+    fn unchanged_overlay(project: &Path) -> (PathBuf, HostPaths) {
+        let seen = project.with_file_name("seen");
+        let root = File::open(project).unwrap();
+        (seen.clone(), HostPaths::with_overlay(&seen, root.into()).unwrap())
+    }
+
+    #[test]
+    fn folders_that_an_overlay_has_not_changed_are_known_of_the_project() {
+        let stage = project();
+        let project = stage.path();
+        let (seen, paths) = unchanged_overlay(project);
+        let is_known = || {
+            let mut listings = Listings::of_project(project, &PathProtection::default());
+            listings.find(&seen.join("a"), &paths, "a").is_some()
+        };
+        assert!(!is_known());
+        learn(project);
+        assert!(is_known());
+        fs::write(project.join("a/.npmrc"), "").unwrap();
+        assert!(!is_known(), "it is another one now");
+        fs::rename(project.join("a"), project.join("away")).unwrap();
+        fs::create_dir(project.join("a")).unwrap();
+        assert!(!is_known(), "another folder is there");
+    }
+
+    #[test]
+    fn an_unchanged_folder_of_an_overlay_is_learned_for_the_project() {
+        let stage = project();
+        let project = stage.path();
+        std::thread::sleep(MIN_AGE);
+        let (seen, paths) = unchanged_overlay(project);
+        let lists = |_: &OsStr, _: FileType| Ok::<_, io::Error>((true, false));
+        let read = || Listing::read(&paths.at(&seen.join("a")), lists).unwrap();
+        let stamp_of = |lower: &str| {
+            let mut listing = read();
+            listing.take_stamp_of_lower(&project.join(lower));
+            listing.stamp
+        };
+        assert_eq!(stamp_of("a"), Some(stamp(&fs::metadata(project.join("a")).unwrap())));
+        assert_eq!((stamp_of("a/b"), stamp_of("none")), (None, None));
+        let mut listing = read();
+        fs::write(project.join("a/.npmrc"), "").unwrap();
+        listing.take_stamp_of_lower(&project.join("a"));
+        assert_eq!(listing.stamp, None, "it has changed since");
     }
 
     #[test]

@@ -54,13 +54,8 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         queue: VecDeque::new(),
         covered_dirs: metier_dirs_in(project),
         metier_dirs: Vec::new(),
-        listings: Listings::default(),
+        listings: Listings::of_project(project, protection),
     };
-    // An overlay is gone when the run is over.
-    let is_lasting = !walk.host_paths.has_overlay();
-    if is_lasting {
-        walk.listings = Listings::of_project(project, protection);
-    }
     let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
     match walk.script_access("") {
         ScriptAccess::ReadWrite => {
@@ -71,10 +66,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         ScriptAccess::Read | ScriptAccess::Denied => walk.protect_dir(top),
     }
     walk.scan_queue();
-    let listings = std::mem::take(&mut walk.listings);
-    if is_lasting {
-        listings.keep(project, protection);
-    }
+    std::mem::take(&mut walk.listings).keep(project, protection);
     if let Some(own) = defining_files(ctx).and_then(|_| ctx.skill_files().ok()) {
         walk.scan_own_folder(own.root());
     }
@@ -221,7 +213,10 @@ impl ProtectedScan<'_> {
     fn list(&mut self, folder: &ScanDir) -> Result<Option<Arc<Listing>>, String> {
         // There every entry is visited, also a plain file.
         let is_whole = folder.is_read_only || folder.is_protected;
-        if !is_whole && let Some(listing) = self.listings.find(&folder.full_path, &folder.relative_path) {
+        if !is_whole
+            && let Some(listing) =
+                self.listings.find(&folder.full_path, &self.host_paths, &folder.relative_path)
+        {
             self.count_entries(listing.count)?;
             return Ok(Some(listing));
         }
@@ -239,7 +234,10 @@ impl ProtectedScan<'_> {
             Ok((is_listed, is_protected))
         });
         match read {
-            Ok(listing) => {
+            Ok(mut listing) => {
+                if self.host_paths.has_overlay() {
+                    listing.take_stamp_of_lower(&folder.full_path);
+                }
                 let listing = Arc::new(listing);
                 if !is_whole {
                     self.listings.learn(&folder.relative_path, &listing);
