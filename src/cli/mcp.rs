@@ -24,6 +24,7 @@ use super::tool_filter_args::ToolFilterArgs;
 
 /// The options of `metier mcp`.
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct Args {
     /// Print the configuration of a client that starts this server, or with --http of one that reaches it, and serve nothing
     #[arg(long, value_name = "CLIENT", value_parser = McpClient::parser())]
@@ -46,6 +47,10 @@ pub struct Args {
     /// Where the person behind a client cannot be asked: let the call wait for one, who decides with `metier pending`
     #[arg(long)]
     park: bool,
+    /// Run calls in a copy of the project: results say what they would change, which is applied when a person agrees
+    #[cfg(unix)]
+    #[arg(long)]
+    preview: bool,
     /// Do not say on standard error what is served, and what of it changes
     #[arg(long)]
     no_notices: bool,
@@ -78,6 +83,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         .ask_clients(!configuration.no_input());
     if args.park {
         options = options.park();
+    }
+    #[cfg(unix)]
+    if args.preview {
+        options = options.preview();
     }
     if !args.no_notices {
         options = options.on_notice(print_notice);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{EngineInner, Invocation, Preview};
+use super::{Engine, EngineInner, Invocation, Preview};
 use crate::changes::{ApplyOptions, Change, ChangeKind, ChangeStore, PreviewCopy};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::skill_set::SkillSet;
@@ -37,6 +37,17 @@ enum Purpose {
     Preview(Preview),
     /// To create files that the run was granted.
     NewFiles,
+}
+
+impl Engine {
+    /// Where change sets are stored.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        allow(dead_code, reason = "asked for by the server, which not every build has")
+    )]
+    pub(crate) fn change_store(&self) -> Result<ChangeStore> {
+        self.0.change_store()
+    }
 }
 
 impl EngineInner {

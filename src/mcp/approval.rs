@@ -68,6 +68,12 @@ impl PostponingApprover {
         (Question::new(request).as_ref() == Some(question)).then(|| approval.clone())
     }
 
+    /// The answer that the client brought, to whatever it was asked.
+    #[cfg(unix)]
+    pub(super) fn into_answer(self) -> Approval {
+        self.answered.map_or(Approval::No, |(_, approval)| approval)
+    }
+
     /// What is left to be asked.
     pub(super) fn take_question(&self) -> Option<ApprovalRequest> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -81,6 +81,11 @@ impl Calls {
         self.options.task_after
     }
 
+    /// Whether calls run in a copy of the project.
+    pub(super) fn runs_in_copies(&self) -> bool {
+        self.options.previews
+    }
+
     /// Whether the program around the server offers a model of its own.
     pub(super) fn has_model(&self) -> bool {
         self.engine.has_model()
@@ -149,7 +154,8 @@ impl Calls {
             arguments = ask_forms(&tool.tool.forms, arguments, elicitor, &mut cancelled).await?;
         }
         let journals = self.plan_journals.as_ref().zip(services.journal_owner);
-        let journals = journals.filter(|_| tool.tool.runs_plan(&arguments));
+        // What a step did in a copy is not done.
+        let journals = journals.filter(|_| tool.tool.runs_plan(&arguments) && !self.options.previews);
         let observe = |listener| Arc::new(ProgressObserver(listener)) as Arc<dyn Observer>;
         let run = ToolRun {
             engine: &self.engine,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::backlog::Backlog;
+#[cfg(unix)]
+use super::change_sets::ChangeSets;
 use super::question::AnswerMemory;
 use super::result_store::ResultStore;
 use super::task_store::TaskStore;
@@ -23,6 +25,8 @@ pub(super) struct Caller {
     /// Whether its answers hold for later calls, too.
     pub(super) answers: AnswerMemory,
     pub(super) results: ResultStore,
+    #[cfg(unix)]
+    pub(super) change_sets: ChangeSets,
     pub(super) tasks: TaskStore,
     pub(super) backlog: Arc<Backlog>,
     pub(super) readers: Semaphore,
@@ -41,6 +45,8 @@ impl Caller {
             identity,
             answers,
             results: ResultStore::default(),
+            #[cfg(unix)]
+            change_sets: ChangeSets::default(),
             tasks: TaskStore::default(),
             backlog: Arc::default(),
             readers: Semaphore::new(MAX_READERS),

@@ -26,6 +26,8 @@ use super::backlog::{Answer, LIST_BYTES, READ_BYTES, json_size};
 use super::call::Calls;
 use super::call_errors::gone_error;
 use super::caller::Caller;
+#[cfg(unix)]
+use super::change_results;
 use super::changes::Offer;
 use super::disclosure::{self, ActivatedSkills};
 use super::elicitation::can_ask;
@@ -34,6 +36,8 @@ use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_c
 use super::paging::page;
 use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
 use super::task_messages::task_filter;
+#[cfg(unix)]
+use super::tool_names::is_change_tool;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::registry::Skill;
@@ -49,6 +53,21 @@ const MAX_RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
 /// What is said about the server where it introduces itself.
 const INSTRUCTIONS: &str = "Skills: instructions for tasks, and scripts that run in a sandbox. Each skill that can run is a tool. \
      skills_list finds skills, activate_skill returns the instructions of one, read_skill_file returns its files.";
+
+/// What is said besides where calls run in a copy of the project.
+const COPY_INSTRUCTIONS: &str = " Calls run in a copy of the project: results say what they would change, and apply_changes applies it \
+                                 when a person agrees.";
+
+/// The tools of the server itself.
+pub(super) fn server_tools(inventory: &Inventory, runs_in_copies: bool) -> Vec<Tool> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "nothing runs in a copy there"))]
+    let mut tools = disclosure::tools(inventory);
+    #[cfg(unix)]
+    tools.extend(runs_in_copies.then(change_results::tools).into_iter().flatten());
+    #[cfg(not(unix))]
+    let _ = runs_in_copies;
+    tools
+}
 
 /// One client of a server.
 pub(super) struct Handler {
@@ -120,6 +139,11 @@ impl Handler {
         result.map_err(|_| ErrorData::internal_error("the request failed", None))
     }
 
+    #[cfg(unix)]
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(super) fn calls(&self) -> &Arc<Calls> {
         &self.calls
     }
@@ -155,7 +179,8 @@ impl ServerHandler for Handler {
         let mut config = ServerConfig::new(capabilities);
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config.server_info = Implementation::new(self.name.clone(), env!("CARGO_PKG_VERSION"));
-        config.instructions = Some(INSTRUCTIONS.to_owned());
+        let copies = if self.calls.runs_in_copies() { COPY_INSTRUCTIONS } else { "" };
+        config.instructions = Some(format!("{INSTRUCTIONS}{copies}"));
         config
     }
 
@@ -181,7 +206,7 @@ impl ServerHandler for Handler {
         let inventory = self.inventory();
         let needs_objects = needs_objects(&context);
         let asks = self.calls.request_states().is_some() && can_ask(&context);
-        let mut listed: Vec<ListedTool> = disclosure::tools(&inventory)
+        let mut listed: Vec<ListedTool> = server_tools(&inventory, self.calls.runs_in_copies())
             .into_iter()
             .map(|tool| ListedTool::OfServer(Box::new(tool)))
             .collect();
@@ -210,6 +235,10 @@ impl ServerHandler for Handler {
         let inventory = self.inventory();
         if let Some(tool) = inventory.tool(&request.name) {
             return self.call_skill(tool, request, context).await;
+        }
+        #[cfg(unix)]
+        if self.calls.runs_in_copies() && is_change_tool(&request.name) {
+            return self.call_change_tool(request, &context).await;
         }
         let arguments = request.arguments.unwrap_or_default();
         let needs_objects = needs_objects(&context);

@@ -24,6 +24,12 @@ mod call;
 mod call_errors;
 mod call_queue;
 mod caller;
+#[cfg(unix)]
+mod change_results;
+#[cfg(unix)]
+mod change_sets;
+#[cfg(unix)]
+mod change_tools;
 mod changes;
 mod client_model;
 mod completion;

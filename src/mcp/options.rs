@@ -27,6 +27,7 @@ pub struct McpOptions {
     pub(super) name: String,
     pub(super) asks_clients: bool,
     pub(super) parks: bool,
+    pub(super) previews: bool,
     pub(super) task_after: Duration,
     pub(super) plan_journals: Option<PathBuf>,
     pub(super) tool_filter: ToolFilter,
@@ -47,6 +48,7 @@ impl McpOptions {
             name: "metier".to_owned(),
             asks_clients: true,
             parks: false,
+            previews: false,
             task_after: Duration::from_secs(5),
             plan_journals: None,
             tool_filter: ToolFilter::default(),
@@ -110,6 +112,14 @@ impl McpOptions {
     /// Lets a call [wait for a person](crate::engine::Invocation::park) where its client cannot ask one. By default it is refused.
     pub fn park(mut self) -> Self {
         self.parks = true;
+        self
+    }
+
+    /// Runs every call [in a copy](crate::engine::Invocation::preview) of its project. The result has what it would change, and the tool
+    /// `apply_changes` applies it after the person behind the client has agreed to exactly these changes. Plans keep no journals.
+    #[cfg(unix)]
+    pub fn preview(mut self) -> Self {
+        self.previews = true;
         self
     }
 

@@ -12,6 +12,8 @@ use super::question::{self, AnswerMemory};
 use super::request_state::{RequestState, RequestStates, StateOwner};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::ApprovalRequest;
+#[cfg(unix)]
+use metier_core::policy::Approval;
 
 /// A request, with the answers that it brought.
 pub(super) struct PostponedRequest<'a> {
@@ -90,6 +92,25 @@ impl<'a> PostponedRequest<'a> {
             Some(question) => PostponingApprover::with_answer(question, self.responses.as_ref(), memory),
             None => PostponingApprover::default(),
         }
+    }
+
+    /// The answer that the request brought to exactly this question; `None` if it brought none, or to another one.
+    #[cfg(unix)]
+    pub(super) fn answer_to(&mut self, question: &question::Question) -> Option<Approval> {
+        let asked = self.state.question.take().filter(|asked| asked == question)?;
+        let answers = PostponingApprover::with_answer(asked, self.responses.as_ref(), AnswerMemory::Once);
+        Some(answers.into_answer())
+    }
+
+    /// What the request is answered with to ask this.
+    #[cfg(unix)]
+    pub(super) fn ask(
+        mut self,
+        question: question::Question,
+        form: ElicitRequest,
+    ) -> Result<InputRequiredResult> {
+        self.state.question = Some(question);
+        self.input_required(APPROVAL, form)
     }
 
     /// What the request is answered with if this was left to be asked.

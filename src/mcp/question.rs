@@ -69,9 +69,28 @@ pub(super) fn elicit_request(request: &ApprovalRequest, memory: AnswerMemory) ->
         }
         None => json!([once, no]),
     };
+    form(message, "Allow it?", &choices)
+}
+
+/// A question with this text that has a yes, for once, and a no; `denied` if the text is too much to be shown.
+#[cfg(unix)]
+pub(super) fn yes_or_no(text: &str, title: &str, yes: &str) -> Result<ElicitRequest> {
+    if text.len() > MAX_MESSAGE {
+        let sentence = format!(
+            "nobody can agree to this: it is too large to be shown whole ({} bytes of at most {MAX_MESSAGE})",
+            text.len()
+        );
+        return Err(SkillError::new(ErrorKind::Denied, sentence)
+            .with_help("a person can look at the change set, and apply it"));
+    }
+    let choices = json!([{"const": "once", "title": yes}, {"const": "no", "title": "No"}]);
+    form(text.to_owned(), title, &choices)
+}
+
+fn form(message: String, title: &str, choices: &Value) -> Result<ElicitRequest> {
     let schema = json!({
         "type": "object",
-        "properties": {"answer": {"type": "string", "title": "Allow it?", "oneOf": choices}},
+        "properties": {"answer": {"type": "string", "title": title, "oneOf": choices}},
         "required": ["answer"],
     });
     let schema = schema.as_object().cloned().unwrap_or_default();

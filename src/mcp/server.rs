@@ -54,8 +54,10 @@ impl McpServer {
 
     /// The names of the tools that a client sees, sorted.
     pub fn tool_names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            super::disclosure::tools(&self.inventory).iter().map(|tool| tool.name.to_string()).collect();
+        let mut names: Vec<String> = super::handler::server_tools(&self.inventory, self.options.previews)
+            .iter()
+            .map(|tool| tool.name.to_string())
+            .collect();
         names.extend(self.inventory.tools.iter().map(|tool| tool.name.clone()));
         names.sort_unstable();
         names

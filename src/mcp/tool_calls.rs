@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 use super::approval::ElicitingApprover;
 use super::call::CallServices;
 use super::call_errors::gone_error;
+#[cfg(unix)]
+use super::change_results::add_to_result;
 use super::client_model;
 use super::elicitation::{Elicitor, can_ask};
 use super::handler::{Handler, Session, answer_of, needs_objects, request_error, set_size};
@@ -139,7 +141,15 @@ impl Handler {
         Box::new(move |outcome| {
             let max_text = tool.max_result_size.unwrap_or(MAX_TEXT);
             let audience = Audience { max_text, needs_objects, store: &caller.results };
-            call_result(outcome, tool.output_schema.as_ref(), &audience)
+            let schema = tool.output_schema.as_ref();
+            #[cfg(unix)]
+            if let Some(changes) = outcome.changes.clone() {
+                caller.change_sets.add(&changes);
+                let mut result = call_result(outcome, schema, &audience);
+                add_to_result(&mut result, &changes, schema.is_some(), &audience);
+                return result;
+            }
+            call_result(outcome, schema, &audience)
         })
     }
 

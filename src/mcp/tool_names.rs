@@ -9,8 +9,17 @@ pub(super) const LIST: &str = "skills_list";
 pub(super) const ACTIVATE: &str = "activate_skill";
 pub(super) const READ_FILE: &str = "read_skill_file";
 pub(super) const READ_RESULT: &str = "read_result";
+pub(super) const APPLY_CHANGES: &str = "apply_changes";
+pub(super) const DISCARD_CHANGES: &str = "discard_changes";
 /// Their names, which no skill can take.
-pub(super) const SERVER_TOOLS: [&str; 4] = [LIST, ACTIVATE, READ_FILE, READ_RESULT];
+pub(super) const SERVER_TOOLS: [&str; 6] =
+    [LIST, ACTIVATE, READ_FILE, READ_RESULT, APPLY_CHANGES, DISCARD_CHANGES];
+
+/// Whether it is a tool of servers whose calls run in a copy of the project.
+#[cfg(unix)]
+pub(super) fn is_change_tool(name: &str) -> bool {
+    [APPLY_CHANGES, DISCARD_CHANGES].contains(&name)
+}
 
 /// Maximum length of a name: clients put their own prefix before it, and refuse longer ones.
 const MAX_NAME: usize = 64;

@@ -8,7 +8,7 @@ use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::audit::{AuditClient, AuditFace};
-use crate::engine::{Engine, Invocation, Outcome};
+use crate::engine::{Engine, Invocation, Outcome, Preview};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RunOwner;
 use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
@@ -69,6 +69,9 @@ impl ToolRun<'_> {
         }
         if let Some(observer) = &self.observer {
             invocation = invocation.observer(observer.clone());
+        }
+        if self.options.previews {
+            invocation = invocation.preview(Preview::Store);
         }
         if self.options.parks {
             invocation = invocation.park(format!("the client {:?}", self.client));

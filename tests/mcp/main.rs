@@ -42,6 +42,9 @@ mod offered_resources;
 mod other_user;
 mod plan_journals;
 mod plugin;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod previews;
 mod results;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod sampling;
