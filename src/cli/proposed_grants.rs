@@ -41,8 +41,12 @@ fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> 
     let hosts = outcome.grants.iter().filter(is_for_once).map(|grant| &grant.permission);
     let hosts = hosts.filter(|permission| permission.name() == "net").map(ToString::to_string);
     let all: BTreeSet<String> = written.into_iter().chain(refused).chain(hosts).collect();
-    let everything = all.contains("write");
-    all.into_iter().filter(|name| !everything || !name.starts_with("write:") || opens_more(name)).collect()
+    let is_covered = |name: &str| {
+        let Some(path) = name.strip_prefix("write:").filter(|_| !opens_more(name)) else { return false };
+        let mut folders = path.match_indices('/').filter_map(|(end, _)| path.get(..end));
+        all.contains("write") || folders.any(|folder| all.contains(&format!("write:{folder}")))
+    };
+    all.iter().filter(|name| !is_covered(name)).cloned().collect()
 }
 
 /// The grants for what a run changed: the file that was there, or that is the only new one in its folder, and of others the folder that they

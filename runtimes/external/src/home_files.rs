@@ -100,6 +100,11 @@ impl HomeFile {
         Self::find(ctx, path, folders, is_writable).is_ok()
     }
 
+    /// Whether a grant to change this folder, which does not exist, would have it made before a run.
+    pub(super) fn is_makeable(ctx: &SkillContext, path: &str, folders: &[&Path]) -> bool {
+        names_folder(path) && matches!(Self::find(ctx, path, folders, true), Err(Refusal::Absent))
+    }
+
     fn find(
         ctx: &SkillContext,
         path: &str,

@@ -57,7 +57,7 @@ const MAX_COPIED: usize = 10_000;
 const MAX_DEPTH: usize = 48;
 
 /// Whether this file was made by a tool for itself, or has a name that nobody looks for.
-fn is_of_tool(place: LeftoverPlace, path: &str) -> bool {
+pub(crate) fn is_of_tool(place: LeftoverPlace, path: &str) -> bool {
     let below =
         |outer: &str| path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let top = path.split('/').next().unwrap_or_default();

@@ -237,7 +237,7 @@ impl ScriptCommand {
         let user_packages = match &prepared {
             // They are complete.
             Some(_) => None,
-            None => UserPackages::granted(ctx, &installation.command.program, || self.untrusted_dirs(ctx)),
+            None => UserPackages::for_run(ctx, &installation.command.program, || self.untrusted_dirs(ctx)),
         };
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::audience::is_for_person;
+use metier_core::executor::{ProjectCopy, WatchedAccess};
 use metier_core::host::SkillContext;
 use metier_core::host::untrusted::{self, UntrustedDirs};
 use metier_core::policy::Access;
@@ -12,21 +14,30 @@ use metier_sandbox::LaunchRequest;
 /// The variable by which the user, and metier, tell Python where these packages are.
 const BASE_VARIABLE: &str = "PYTHONUSERBASE";
 
+/// How many packages and modules a trial observes.
+const MAX_TRIAL_MODULES: usize = 512;
+
 /// The folders of these packages, one for each release of Python, and the folder that they lie in.
 pub(super) struct UserPackages {
     base: PathBuf,
     folders: Vec<PathBuf>,
+    /// Whether only a trial has them, and not a permission.
+    is_for_trial: bool,
 }
 
 impl UserPackages {
-    /// Those that a script of this interpreter may import; `None` if the permission is missing, or there are none.
-    pub(super) fn granted(
+    /// Those that a script of this interpreter may import; `None` if the permission is missing, or there are none. A trial imports them
+    /// without it: the script would stop at its first import, and what it needs after that would take another trial.
+    pub(super) fn for_run(
         ctx: &SkillContext,
         program: &Path,
         untrusted: impl FnOnce() -> UntrustedDirs,
     ) -> Option<Self> {
-        let is_allowed = ctx.permissions().allows(&Access::user_packages());
-        if is_allowed && is_python(program) { Self::find(&untrusted()) } else { None }
+        let is_granted = ctx.permissions().allows(&Access::user_packages());
+        if !is_python(program) || !(is_granted || is_trial(ctx)) {
+            return None;
+        }
+        Self::find(&untrusted()).map(|found| Self { is_for_trial: !is_granted, ..found })
     }
 
     /// Those of this user, without folders whose place a script could determine.
@@ -37,12 +48,28 @@ impl UserPackages {
             .filter(|folder| !untrusted.may_control(folder))
             .filter_map(|folder| std::fs::canonicalize(folder).ok())
             .collect();
-        (!folders.is_empty()).then_some(Self { base, folders })
+        (!folders.is_empty()).then_some(Self { base, folders, is_for_trial: false })
     }
 
     /// Readable for the script, at their real paths.
     pub(super) fn folders(&self) -> &[PathBuf] {
         &self.folders
+    }
+
+    /// The first file of each package and module that Python looks at to import it, if only a trial may.
+    pub(super) fn trial_modules(&self) -> Vec<PathBuf> {
+        let folders = self.folders.iter().filter(|_| self.is_for_trial);
+        let entries = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let module = |path: PathBuf| {
+            let name = path.file_name()?.to_str()?;
+            // Python itself reads `.pth` files, and those import modules whose names begin so.
+            if name.starts_with(['_', '.']) || path.extension() == Some(OsStr::new("pth")) {
+                return None;
+            }
+            let package = path.join("__init__.py");
+            if package.is_file() { Some(package) } else { path.is_file().then_some(path) }
+        };
+        entries.filter_map(|entry| module(entry.path())).take(MAX_TRIAL_MODULES).collect()
     }
 
     /// Lets a sandboxed script find them. Python itself chooses the folder of its release, and none in a virtual environment.
@@ -56,6 +83,14 @@ pub fn has_module(module: &str) -> bool {
     let has =
         |folder: &PathBuf| folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file();
     base().is_some_and(|base| site_packages(&base).iter().any(has))
+}
+
+/// Whether a person tries what a script would need: watched, and in a copy of the project.
+fn is_trial(ctx: &SkillContext) -> bool {
+    let extensions = ctx.extensions();
+    extensions.get::<WatchedAccess>().is_some()
+        && extensions.get::<ProjectCopy>().is_some()
+        && is_for_person(ctx)
 }
 
 fn is_python(program: &Path) -> bool {

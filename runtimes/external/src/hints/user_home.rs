@@ -105,7 +105,8 @@ pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) ->
         && !ctx.permissions().protection().protects_read(path)
         && !SECRET_PATHS.split_whitespace().any(|known| is_within(path, known) || is_within(known, path))
         && !secret_paths_in_folders().any(|known| is_within(&known, path))
-        && HomeFile::is_grantable(ctx, path, &own, is_writable)
+        && (HomeFile::is_grantable(ctx, path, &own, is_writable)
+            || is_writable && HomeFile::is_makeable(ctx, path, &own))
 }
 
 /// The home that the script had, and that of the user.

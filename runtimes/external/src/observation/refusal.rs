@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use crate::audience::is_for_person;
 use crate::hints::shown_path::is_typable;
 use crate::hints::user_home::is_advisable;
+use crate::leftovers::is_of_tool;
 use crate::observation::baseline;
 use crate::observation::watched_run::{Covered, Place, WatchedRun};
 use crate::policy::names_folder;
-use metier_core::host::SkillContext;
+use metier_core::executor::ProjectCopy;
+use metier_core::host::{LeftoverPlace, SkillContext};
 use metier_core::policy::{Access, Permission};
 use metier_sandbox::{AccessKind, ObservedAccess, PRIVATE_TMP};
 
@@ -49,10 +51,15 @@ pub(super) fn refusal(
         let is_granted = ctx.permissions().allows(&need);
         if is_granted { Err(reason) } else { Ok(need.narrowest_permission(protection).to_string()) }
     };
+    if let Some(module) = run.trial_module(path) {
+        let grant = Ok(Access::user_packages().narrowest_permission(protection).to_string());
+        return Some(Refusal { path: module, grant, kind, count: access.count });
+    }
     let found = match run.place(path, covered) {
         _ if baseline::is_cache(path) => None,
         Place::Project(rest) => {
-            project_grant(ctx, run, covered, (path, &rest), kind).map(|grant| (rest, grant))
+            let grant = project_grant(ctx, run, covered, (path, &rest), kind);
+            grant.or_else(|| passing_file_grant(ctx, path, &rest, kind)).map(|grant| (rest, grant))
         }
         Place::Skill => {
             let is_refused = changes(kind) && (run.is_read_only(path) || !run.may_write(path));
@@ -70,6 +77,8 @@ pub(super) fn refusal(
                 (false, _) => !(exists(&own) || created(path) && has_folder(&own)),
             };
             let grant = is_refused.then(|| user_home_grant(ctx, &rest, &user, kind)).flatten();
+            let is_left = || kind == AccessKind::Create && !is_refused && exists(&own);
+            let grant = grant.or_else(|| if is_left() { leftover_grant(ctx, run, &rest) } else { None });
             grant.map(|grant| (Path::new("~").join(rest), grant))
         }
         Place::UserHome(rest) => {
@@ -151,6 +160,47 @@ fn smallest_write(path: &Path, rest: &Path, kind: AccessKind) -> Result<String, 
         "" => Ok(Permission::WRITE.to_string()),
         place => Permission::write(place).map(|permission| permission.to_string()).map_err(drop),
     }
+}
+
+/// The grant for a file that the script made in a copy of the project and that is gone again: programs write a file beside the one that
+/// they then replace, which takes the folder.
+fn passing_file_grant(
+    ctx: &SkillContext,
+    path: &Path,
+    rest: &Path,
+    kind: AccessKind,
+) -> Option<Result<String, &'static str>> {
+    let is_in_copy = ctx.extensions().get::<ProjectCopy>().is_some();
+    let exists = |path: &Path| path.symlink_metadata().is_ok();
+    let is_gone = kind == AccessKind::Create && !exists(path) && path.parent().is_some_and(exists);
+    // What nobody may write was not made.
+    let protection = ctx.permissions().protection();
+    let is_protected = || rest.to_str().is_none_or(|rest| protection.protects_write(rest));
+    (is_in_copy && is_gone && !is_protected())
+        .then(|| smallest_write(path, rest, kind).map_err(|()| UNTYPABLE))
+}
+
+/// The grant by which this file, which the script left in its own home, would be in that of the user: the file if it is there, or else the
+/// outermost folder that is not. Hidden files are the skill's own state. At the top of the home nothing is opened.
+fn leftover_grant(ctx: &SkillContext, run: &WatchedRun, rest: &Path) -> Option<Result<String, &'static str>> {
+    let (text, user_home) = (rest.to_str()?, run.user_homes.first()?);
+    let state = Access::state();
+    let is_of_program = is_of_tool(LeftoverPlace::Home, text) || baseline::is_home_setting(rest);
+    if is_of_program || ctx.permissions().allows(&state) {
+        return None;
+    }
+    let protection = ctx.permissions().protection();
+    if text.starts_with('.') {
+        return Some(Ok(state.narrowest_permission(protection).to_string()));
+    }
+    let is_missing = |path: &&Path| user_home.join(path).symlink_metadata().is_err();
+    let place = match rest.ancestors().take_while(is_missing).last() {
+        None => rest,
+        Some(file) if file == rest => file.parent()?,
+        Some(folder) => folder,
+    };
+    let place = place.to_str().filter(|place| is_advisable(ctx, place, true))?;
+    Some(Ok(Access::home_write(place).narrowest_permission(protection).to_string()))
 }
 
 /// The grant for a path of the user's home that exists there, or is to be made there.

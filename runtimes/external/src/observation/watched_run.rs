@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::observation::baseline;
 use crate::script_command::PreparedLaunch;
 use crate::system_paths::real_path;
+use crate::user_packages::UserPackages;
 use metier_core::executor::WatchedAccess;
 use metier_core::host::SkillContext;
 use metier_sandbox::{
@@ -24,6 +25,8 @@ pub(crate) struct WatchedRun {
     private_folders: Vec<PrivateFolder>,
     /// The folders of its `PATH`.
     pub(super) path_dirs: Vec<PathBuf>,
+    /// The first files of packages of the user that only this trial may import.
+    trial_modules: Vec<PathBuf>,
 }
 
 /// A folder as the script names it, and where its content lies.
@@ -70,7 +73,9 @@ impl WatchedRun {
     pub(crate) fn new(ctx: &SkillContext, launch: &PreparedLaunch<'_>) -> Option<Self> {
         ctx.extensions().get::<WatchedAccess>()?;
         let paths = launch.run_paths();
-        Some(Self::of_request(&launch.request, paths.project, paths.skill, paths.home))
+        let run = Self::of_request(&launch.request, paths.project, paths.skill, paths.home);
+        let trial_modules = paths.user_packages.map(UserPackages::trial_modules).unwrap_or_default();
+        Some(Self { trial_modules, ..run })
     }
 
     pub(super) fn of_request(request: &LaunchRequest, project: &Path, skill: &Path, home: &Path) -> Self {
@@ -92,6 +97,7 @@ impl WatchedRun {
             home: home.to_owned(),
             user_homes: real_home.into_iter().chain(user_home).collect(),
             path_dirs: path_dirs.unwrap_or_default(),
+            trial_modules: Vec::new(),
         }
     }
 
@@ -106,6 +112,7 @@ impl WatchedRun {
         };
         // Of two rules for one folder the first counts.
         self.path_dirs.iter().for_each(|folder| watch(folder, programs));
+        self.trial_modules.iter().for_each(|file| watch(file, AccessKinds::LOOK_UP | AccessKinds::READ));
         let hidden = self.files.protected_paths.hidden.iter().take(MAX_HIDDEN);
         hidden.for_each(|path| watch(Path::new(path), all));
         watch(&self.skill, changes);
@@ -127,6 +134,15 @@ impl WatchedRun {
     /// Whether another rule is for this folder.
     fn is_home_or_project(&self, folder: &Path) -> bool {
         [&self.home, &self.project, &self.skill].iter().any(|known| known.as_path() == folder)
+    }
+
+    /// The package or module of the user that this file is the first of, if only this trial may import it.
+    pub(super) fn trial_module(&self, file: &Path) -> Option<PathBuf> {
+        self.trial_modules.iter().find(|known| *known == file)?;
+        let is_package = file.file_name().is_some_and(|name| name == "__init__.py");
+        let module = if is_package { file.parent()? } else { file };
+        let home = self.user_homes.iter().find_map(|home| module.strip_prefix(home).ok());
+        Some(home.map_or_else(|| module.to_owned(), |rest| Path::new("~").join(rest)))
     }
 
     /// Where this path lies: in the innermost of the folders.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use super::*;
-use metier_core::executor::{ForModel, WatchedAccess};
+use metier_core::executor::{ForModel, ProjectCopy, WatchedAccess};
 use metier_core::host::{Extensions, RefusedAccess, RefusedTarget};
 use metier_sandbox::{ForkServerSource, Launcher, SandboxLevel};
 
@@ -211,6 +211,131 @@ fn a_file_of_the_home_names_its_grant_and_a_secret_none() {
     {
         assert_eq!(refused_lines_with(&attempt(&path, "r"), for_model.clone()), [""; 0], "{path}");
     }
+}
+
+/// The extensions of a run in a copy of the project, which may write there.
+fn trial() -> Extensions {
+    let mut extensions = Extensions::default();
+    extensions.insert(ProjectCopy);
+    extensions
+}
+
+/// Without what a line counts.
+fn without_counts(lines: Vec<String>) -> Vec<String> {
+    let words = |line: String| {
+        line.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
+    };
+    lines.into_iter().map(words).collect()
+}
+
+#[test]
+fn a_trial_imports_what_the_user_installed_and_names_the_grant() {
+    const NAME: &str = "a_trial_imports_what_the_user_installed_and_names_the_grant";
+    let Some(home) = has_own_home(NAME) else { return };
+    let version = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let version = std::process::Command::new("python3").args(["-c", version]).output().unwrap().stdout;
+    let site = format!(".local/lib/python{}/site-packages", String::from_utf8(version).unwrap().trim());
+    for (path, text) in [
+        ("own_package/__init__.py", "VALUE = 3"),
+        ("own_package/inner.py", "import own_module"),
+        ("own_module.py", ""),
+        ("other/__init__.py", ""),
+        ("hook.pth", "import _hook"),
+        ("_hook.py", ""),
+    ] {
+        let path = home.join(&site).join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let swallowed = "try:\n    import own_package\nexcept ImportError:\n    own_package = None";
+    let is_found = |expected: bool| {
+        format!("{swallowed}\nassert (own_package is not None) == {expected}")
+            .replace("true", "True")
+            .replace("false", "False")
+    };
+    let refused = |source: &str, extensions| without_counts(refused_lines_with(&python(source), extensions));
+    let package = format!("~/{site}/own_package user-packages");
+    assert_eq!(refused(&is_found(true), trial()), [package.as_str()]);
+    // What only looks whether it is there finds it, too.
+    let looks = "import importlib.util\nassert importlib.util.find_spec('own_package')";
+    assert_eq!(refused(looks, trial()), [package.as_str()]);
+    assert_eq!(refused("import own_package.inner", trial()), [format!("~/{site} user-packages")]);
+    // A script that imports none of them needs none, and only a trial for a person has them.
+    assert_eq!(refused("import json", trial()), [""; 0]);
+    assert_eq!(refused(&is_found(false), Extensions::default()), [""; 0]);
+    let mut for_model = trial();
+    for_model.insert(ForModel);
+    assert_eq!(refused(&is_found(false), for_model), [""; 0]);
+    let mut stage = python(&is_found(true));
+    stage.grants = vec!["user-packages"];
+    assert_eq!(refused_lines_with(&stage, trial()), [""; 0]);
+}
+
+#[test]
+fn what_was_left_in_the_home_names_the_grant_by_which_it_is_made_there() {
+    const NAME: &str = "what_was_left_in_the_home_names_the_grant_by_which_it_is_made_there";
+    let Some(home) = has_own_home(NAME) else { return };
+    fs::create_dir_all(home.join("Documents/deep")).unwrap();
+    fs::write(home.join("Documents/deep/list.md"), "x").unwrap();
+    for (body, grants) in [
+        (
+            "(home / 'Documents/deep/list.md').open('a').write('x')",
+            &["home-write:Documents/deep/list.md"][..],
+        ),
+        ("(home / 'Documents/deep/new.md').write_text('x')", &["home-write:Documents/deep"]),
+        (
+            "folder = home / 'Documents/made/inner'; folder.mkdir(parents=True, exist_ok=True); (folder / 'a').write_text('x')",
+            &["home-write:Documents/made"],
+        ),
+        (
+            "folder = home / 'Reports'; folder.mkdir(exist_ok=True); (folder / 'a').write_text('x')",
+            &["home-write:Reports"],
+        ),
+        ("folder = home / '.tool'; folder.mkdir(); (folder / 'a').write_text('x')", &["state"]),
+        // At the top of the home nothing is opened, and caches and what is gone are not missed.
+        ("(home / 'a.md').write_text('x')", &[]),
+        ("folder = home / '.cache/x'; folder.mkdir(parents=True); (folder / 'a').write_text('x')", &[]),
+        ("(home / 'Documents/deep/new.md').write_text('x'); (home / 'Documents/deep/new.md').unlink()", &[]),
+    ] {
+        let source = format!(
+            "from pathlib import Path\nhome = Path.home()\n(home / 'Documents/deep').mkdir(parents=True, exist_ok=True)\n{body}"
+        );
+        let mut stage = python(&source);
+        let lines = refused_lines(&stage);
+        let grant = |line: &String| line.rsplit(' ').next().unwrap().to_owned();
+        assert_eq!(lines.iter().map(grant).collect::<Vec<_>>(), grants, "{body}: {lines:?}");
+        // With it there is nothing more to ask for. This test has no place for state.
+        if let [grant] = grants
+            && *grant != "state"
+        {
+            stage.grants = vec![grant];
+            assert_eq!(refused_lines(&stage), [""; 0], "{body}");
+        }
+    }
+    assert!(home.join("Documents/made/inner/a").exists() && home.join("Reports/a").exists());
+    assert!(!home.join(".tool").exists());
+}
+
+#[test]
+fn a_file_beside_the_one_that_is_replaced_takes_the_folder() {
+    let replace = |folder: &str| {
+        format!(
+            "import os\nopen('{folder}a.md.new', 'w').write('x')\nos.replace('{folder}a.md.new', '{folder}a.md')"
+        )
+    };
+    for (folder, expected) in [("", "a.md.new write"), ("docs/", "docs/a.md.new write:docs")] {
+        let mut stage = python(&replace(folder));
+        fs::create_dir(stage.file("docs")).unwrap();
+        fs::write(stage.file(&format!("{folder}a.md")), "").unwrap();
+        stage.grants = vec!["write"];
+        let lines = without_counts(refused_lines_with(&stage, trial()));
+        assert_eq!(lines, [expected], "{folder}");
+        // On the project itself it is no news.
+        assert_eq!(refused_lines(&stage), [""; 0], "{folder}");
+    }
+    let mut stays = python("open('a.md', 'w').write('x')");
+    stays.grants = vec!["write"];
+    assert_eq!(refused_lines_with(&stays, trial()), [""; 0]);
 }
 
 #[test]
