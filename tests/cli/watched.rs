@@ -157,6 +157,35 @@ for host in ['one.invalid', 'two.invalid', 'one.invalid']:
 }
 
 #[test]
+fn a_trial_names_what_is_made_beside_a_result_and_left_in_the_home() {
+    let names: Vec<String> = (0..6).map(|number| format!("TRIAL_SETTING_{number}")).collect();
+    let reads: Vec<String> = names.iter().map(|name| format!("echo \"${{{name}:-}}\"\n")).collect();
+    let reads = reads.concat();
+    let script =
+        format!("{reads}sed -i s/one/two/ docs/a.txt\nmkdir -p ~/Documents\necho x > ~/Documents/list.md");
+    let project = Project::new().shell("report", &script).file("docs/a.txt", "one\n").file("docs/b.txt", "");
+    std::fs::create_dir_all(project.home().join("Documents")).unwrap();
+    let run = |args: &[&str]| -> Answer {
+        project.command(args).envs(names.iter().map(|name| (name, "x"))).output().unwrap().into()
+    };
+    let answer = run(&["try", "report", "--json"]);
+    if answer.stderr.contains("failed to run in a copy of the project") {
+        not_run("a trial", answer.stderr.lines().next().unwrap_or_default());
+        return;
+    }
+    let variables = names.iter().map(|name| format!("env:{name}"));
+    let grants: Vec<String> =
+        variables.chain(["home-write:Documents", "write:docs"].map(str::to_owned)).collect();
+    assert_eq!(answer.json()["proposed_grants"], json!(grants), "{answer:?}");
+    assert_eq!(std::fs::read_dir(project.home().join("Documents")).unwrap().count(), 0);
+    let allowed: Vec<&str> = grants.iter().flat_map(|grant| ["--allow", grant]).collect();
+    let answer = run(&[&["run", "report"], allowed.as_slice()].concat());
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "x\n".repeat(6).as_str()), "{answer:?}");
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "two\n");
+    assert_eq!(std::fs::read_to_string(project.home().join("Documents/list.md")).unwrap(), "x\n");
+}
+
+#[test]
 fn a_run_that_ends_well_reports_the_hosts_that_it_tried_without_being_watched() {
     let project = project();
     let Some(answer) = metier(&project, &["run", "report", "--json"]) else { return };

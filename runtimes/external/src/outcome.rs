@@ -10,6 +10,7 @@ use crate::error_line::{error_line, error_place};
 use crate::hints::complaint::{Complaint, mentions_refusal};
 use crate::hints::network::{RunNetwork, is_ungranted, refused_hosts_hint, tried_hosts, unobserved_hint};
 use crate::hints::permission_hint::{Help, permission_hint};
+use crate::hints::printed_home::printed_home_warning;
 use crate::hints::refused_path::{RunFolders, refused_change_hint};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
@@ -330,7 +331,8 @@ fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
     let of_home = || unseen_home_hint(ctx, script.home?, &text);
     let of_project = hidden_file_hint(ctx, script.hidden_files_in(ended), &text, &said).map(|(help, _)| help);
-    warn(of_project.or_else(of_home));
+    let printed = script.home.and_then(|home| printed_home_warning(ctx, home, &said));
+    warn(printed.or(of_project).or_else(of_home));
 }
 
 /// Whether an output may be that of a script which found nothing where there is something.

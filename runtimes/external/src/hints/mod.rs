@@ -4,6 +4,7 @@ pub(super) mod complaint;
 pub(super) mod install_command;
 pub(super) mod network;
 pub(super) mod permission_hint;
+pub(super) mod printed_home;
 pub(super) mod refused_path;
 pub(super) mod repository;
 pub(super) mod run_output;

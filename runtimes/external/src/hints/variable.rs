@@ -39,8 +39,9 @@ const MAX_NAMES: usize = 8;
 const MAX_LOOKED_AT: usize = 16;
 const MAX_LINE_BYTES: usize = 1000;
 
-/// How many variables are warned of.
+/// How many variables are warned of, and how many a watched run names, after which all of them are granted at once.
 const MAX_UNPASSED: usize = 4;
+const MAX_WATCHED: usize = 32;
 
 /// The hint about environment variables that a failed script says it misses: that it reads by its text or calls by that name, and that it was
 /// not given.
@@ -201,7 +202,8 @@ pub(crate) fn unpassed_variables(
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let names = names.filter(|name| is_named(name) && script.reads_variable_itself(name));
-    names.filter_map(|name| Some((name.clone(), grant(&name)?))).take(MAX_UNPASSED).collect()
+    let max = if with_secrets { MAX_WATCHED } else { MAX_UNPASSED };
+    names.filter_map(|name| Some((name.clone(), grant(&name)?))).take(max).collect()
 }
 
 #[cfg(test)]

@@ -485,6 +485,38 @@ for line in sys.stdin:
 }
 
 #[test]
+fn what_a_script_says_is_missing_in_the_home_is_looked_for_in_that_of_the_user() {
+    const NAME: &str = "what_a_script_says_is_missing_in_the_home_is_looked_for_in_that_of_the_user";
+    let Some(home) = has_own_home(NAME) else { return };
+    for folder in ["notes", ".ssh"] {
+        fs::create_dir(home.join(folder)).unwrap();
+    }
+    let looks = |folder: &str| {
+        let path = format!("os.path.join(os.environ['HOME'], '{folder}')");
+        python(&format!(
+            "import os, sys\nif not os.path.isdir({path}): print('missing:', {path}, file=sys.stderr)"
+        ))
+    };
+    let warnings = |stage: &Fixture| {
+        let ctx = stage.context(&stage.cancel);
+        stage.load().unwrap().execute_with_context(stage.input.clone(), Some(&ctx)).unwrap();
+        let log = ctx.take_log().into_iter().map(|line| line.message.clone());
+        log.filter(|line| line.contains("home folder")).collect::<Vec<_>>()
+    };
+    let found = warnings(&looks("notes"));
+    let [line] = &found[..] else { panic!("{found:?}") };
+    assert!(line.starts_with("the script says that ~/notes is not there"), "{line}");
+    assert!(line.contains("home:notes"), "{line}");
+    // What is nowhere is no news, and of secrets nothing is said.
+    for folder in ["none", ".ssh"] {
+        assert_eq!(warnings(&looks(folder)), [""; 0], "{folder}");
+    }
+    let mut granted = looks("notes");
+    granted.grants = vec!["home:notes"];
+    assert_eq!(warnings(&granted), [""; 0]);
+}
+
+#[test]
 fn a_run_that_is_not_watched_reports_nothing() {
     let stage = python("try: open('x', 'w')\nexcept OSError: pass");
     let ctx = stage.context(&stage.cancel);
