@@ -22,6 +22,6 @@
 #[doc(inline)]
 pub use metier_changes::{
     ApplyOptions, ApplyReport, Change, ChangeKind, ChangeSet, ChangeStore, Conflict, DiffLine, EntryType,
-    FileIdentity, FileState, LineKind, PreviewCopy, ReadLimits, ReadRules, Refusal, RunFacts, StoreLimits,
+    FileIdentity, FileState, LineKind, ReadLimits, ReadRules, Refusal, RunFacts, StoreLimits,
     StoredChangeSet, TextDiff, summary,
 };

@@ -6,13 +6,11 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use metier::changes::{
-    ApplyOptions, ChangeKind, ChangeSet, ChangeStore, PreviewCopy, StoredChangeSet, summary,
-};
+use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, StoredChangeSet, summary};
 use metier::engine::{Invocation, Outcome};
 use metier::error::Result;
 use metier::trust::ProjectIdentity;
-use metier_changes::summary_facts;
+use metier_changes::{PreviewCopy, summary_facts};
 use metier_core::executor::ProjectCopy;
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;

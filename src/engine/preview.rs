@@ -10,14 +10,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Engine, EngineInner, Invocation, Preview};
-use crate::changes::{ApplyOptions, Change, ChangeKind, ChangeStore, PreviewCopy};
+use crate::changes::{ApplyOptions, Change, ChangeKind, ChangeStore, EntryType};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
+use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{NewFiles, ProjectCopy, RuntimeId};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Files, RefusedAccess, RefusedTarget, SkillContext};
+use metier_core::host::{Files, KeepPaths, RefusedAccess, RefusedTarget, SkillContext};
 use metier_core::policy::{Access, GrantOrigin, PathProtection, Permission, SandboxMode};
 use metier_external::{ProjectOverlay, new_files};
 
@@ -69,7 +70,8 @@ impl EngineInner {
             // Without it the run fails with a sentence about the first of them.
             let begun = self.mount_copy(skill, &project, Purpose::NewFiles, invocation).ok();
             if begun.is_some() {
-                invocation.extensions.insert(NewFiles(files));
+                let depth = invocation.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
+                invocation.extensions.insert(NewFiles { paths: files, depth });
             }
             return Ok(begun);
         };
@@ -88,8 +90,9 @@ impl EngineInner {
         Ok(Some(begun))
     }
 
-    /// Files that do not exist and that the run may have the permission to create, relative to the project; none where its processes are not
-    /// in a sandbox, already have a copy, or somebody provides the files.
+    /// Files that do not exist and that the run may have the permission to create, relative to the project: none that is hidden or reached
+    /// through a link. Nor is there any where processes are not in a sandbox or already have a copy, somebody provides the files, or the host
+    /// or the skill writes to the project by another permission.
     fn files_to_create(
         &self,
         (skill, runtime): (&Skill, RuntimeId),
@@ -106,8 +109,18 @@ impl EngineInner {
         let writable: Vec<String> =
             writable.map(|permission| permission.scope().unwrap_or_default().to_owned()).collect();
         let mut files = new_files(&writable, |path| project.join(path).symlink_metadata().is_ok());
-        files.retain(|path| project.join(path).parent().is_some_and(Path::is_dir));
+        let is_plain = |path: &String| {
+            let folder = project.join(path).parent().map(Path::to_owned);
+            let is_reached =
+                folder.is_some_and(|folder| folder.canonicalize().is_ok_and(|real| real == folder));
+            is_reached && !path.split('/').any(|part| part.starts_with('.'))
+        };
+        files.retain(is_plain);
         let extensions = &invocation.extensions;
+        let has_other_writer = || {
+            let is_own_folder = |permission: &Permission| permission.name() == "own-folder";
+            extensions.get::<KeepPaths>().is_some() || grants().any(is_own_folder)
+        };
         let is_in_copy =
             || extensions.get::<ProjectCopy>().is_some() || extensions.get::<Arc<ProjectOverlay>>().is_some();
         let is_unsandboxed = || {
@@ -115,7 +128,8 @@ impl EngineInner {
                 || grants().any(|permission| permission.name() == "exec" && permission.scope().is_some())
         };
         let has_editor = || self.run_providers(invocation).files.is_some();
-        if files.is_empty() || is_in_copy() || is_unsandboxed() || has_editor() { Vec::new() } else { files }
+        let is_out_of_reach = || is_in_copy() || is_unsandboxed() || has_editor() || has_other_writer();
+        if files.is_empty() || is_out_of_reach() { Vec::new() } else { files }
     }
 
     fn mount_copy(
@@ -171,16 +185,30 @@ impl RunningCopy {
         self.overlay.end();
         let (mut set, upper) = self.copy.read()?;
         let permissions = context.permissions();
-        let is_granted = |path: &str| permissions.allows(&Access::write(path));
-        let (granted, refused): (Vec<Change>, Vec<Change>) = std::mem::take(&mut set.changes)
-            .into_iter()
-            .partition(|change| is_granted(&change.path) && change.from.as_deref().is_none_or(is_granted));
-        if let Some(first) = refused.first() {
-            let others = refused.len() - 1;
+        let new_files = NewFiles::in_run(context);
+        let is_file =
+            |change: &Change| change.after.as_ref().is_some_and(|after| after.entry_type == EntryType::File);
+        let opens = |path: &str| permissions.allows(&Access::write(path));
+        // A grant of a file is none for a link or a folder in its place.
+        let is_below = |path: &str, file: &String| {
+            path.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_granted = |change: &Change| {
+            let file = new_files.iter().find(|file| is_below(&change.path, file));
+            opens(&change.path)
+                && change.from.as_deref().is_none_or(opens)
+                && file.is_none_or(|file| *file == change.path && is_file(change))
+        };
+        let (granted, refused): (Vec<Change>, Vec<Change>) =
+            std::mem::take(&mut set.changes).into_iter().partition(is_granted);
+        let left_out = set.refused.iter().map(|refusal| &refusal.path);
+        let left_out: Vec<&String> = refused.iter().map(|change| &change.path).chain(left_out).collect();
+        if let Some(first) = left_out.first() {
+            let others = left_out.len() - 1;
             let others = if others > 0 { format!(" and {others} more") } else { String::new() };
             context.warn(format!(
                 "the script may create the files that it was granted; what else it changed around them was left out: {}{others}",
-                first.path.escape_debug()
+                first.escape_debug()
             ));
         }
         let refused = refused.into_iter().map(|change| {
@@ -195,13 +223,12 @@ impl RunningCopy {
         let stored = self.store.keep(&set, upper.as_fd())?;
         let applied = self.store.apply(&stored.set.id, self.copy.project(), &ApplyOptions::default());
         self.store.discard(&stored.set.id)?;
-        match applied?.conflicts.first() {
-            None => Ok(()),
-            Some(conflict) => {
-                let sentence = format!("{}: {}", conflict.path.escape_debug(), conflict.reason);
-                Err(SkillError::new(ErrorKind::Io, sentence).with_help("run it again"))
-            }
-        }
+        let conflicts = applied?.conflicts;
+        let Some(first) = conflicts.first() else { return Ok(()) };
+        let paths: Vec<String> =
+            conflicts.iter().map(|conflict| conflict.path.escape_debug().to_string()).collect();
+        let sentence = format!("not applied to the project, since {}: {}", first.reason, paths.join(", "));
+        Err(SkillError::new(ErrorKind::Io, sentence).with_help("run it again"))
     }
 
     /// What a preview has changed, once all of its processes have ended; `None` for other runs. `shown` takes secrets out of what the outcome

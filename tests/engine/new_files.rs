@@ -122,19 +122,67 @@ fn a_called_skill_and_one_that_lists_the_file_create_it_as_well() {
 }
 
 #[test]
-fn links_and_protected_places_open_nothing_more() {
-    let script = "ln -s ../outside/secret out.json; echo x > .git/hooks/new.sh; echo x > link/new.txt; echo x > .env.new";
-    let project = project(script).file(".git/hooks/old", "");
+fn only_a_regular_file_is_taken_from_the_copy() {
+    for script in [
+        "ln -s ../outside/secret out.json",
+        "ln -s .env out.json",
+        "ln -s .git/hooks/post-commit out.json",
+        "mkdir out.json && echo x > out.json/run.sh && chmod 777 out.json/run.sh",
+        "git init -q --bare out.json",
+        "mkfifo out.json",
+    ] {
+        let project = project(&format!("{script}; echo x > .git/hooks/new.sh; echo x > .env.new; true"));
+        let Some((outcome, files)) = run(&project, &["write:out.json"], Invocation::new("x")) else { return };
+        assert_eq!(files, with(&[]), "{script}");
+        assert!(project.path("out.json").symlink_metadata().is_err(), "{script}");
+        assert!(
+            outcome.log.iter().any(|line| line.message.contains("was left out")),
+            "{script}: {outcome:?}"
+        );
+    }
+}
+
+/// As before there were copies: the run does not begin.
+#[test]
+fn hidden_files_links_and_grants_of_other_writers_take_no_copy() {
+    let project = project("echo x > \"$1\"").file("own/a.txt", "");
     let outside = project.root().with_file_name("outside");
     fs::create_dir_all(&outside).unwrap();
-    fs::write(outside.join("secret"), "s").unwrap();
-    symlink(&outside, project.path("link")).unwrap();
-    let grants = ["write:out.json", "write:.git/hooks/new.sh", "write:link/new.txt"];
+    fs::create_dir_all(project.path(".vscode")).unwrap();
+    symlink(&outside, project.path("out")).unwrap();
+    symlink("own", project.path("in")).unwrap();
+    let engine = Engine::builder(project.root()).changes(store(&project)).build().unwrap();
+    for grants in [
+        &["write:.git/new.txt"][..],
+        &["write:.vscode/new.json"],
+        &["write:.hidden.txt"],
+        &["write:in/new.txt"],
+        &["write:none/new.txt"],
+        &["write:out.json", "own-folder"],
+    ] {
+        let outcome = engine.run(granted(Invocation::new("x"), grants));
+        assert!(sentence(&outcome).contains("opens nothing"), "{grants:?}: {outcome:?}");
+    }
+    let kept = Invocation::new("x").keep("tmp:k.svg".parse().unwrap());
+    assert!(sentence(&engine.run(granted(kept, &["write:out.json"]))).contains("opens nothing"));
+    let outcome = engine.run(granted(Invocation::new("x"), &["write:out/new.txt"]));
+    assert!(outcome.result.is_err() && fs::read_dir(&outside).unwrap().count() == 0, "{outcome:?}");
+}
+
+/// The folder around the file is open to the run that has the copy, and not to what it calls.
+#[test]
+fn a_called_skill_changes_nothing_but_its_own_file() {
+    let contract = "permissions: [\"write:c.json\"]\n";
+    let script = "echo c > c.json; { echo x > src/a.txt; echo x > src/new.py; } 2>/dev/null; true";
+    let project = project("metier ctx skill c '{}'")
+        .skill("c", "")
+        .file(".metier/skills/c/skill.yaml", contract)
+        .file(".metier/skills/c/scripts/main.sh", format!("#!/bin/sh\n{script}\n"))
+        .file("src/a.txt", "a\n");
+    let grants = ["write:src", "write:c.json", "skill:c"];
     let Some((_, files)) = run(&project, &grants, Invocation::new("x")) else { return };
-    let has = |path: &str| files.iter().any(|file| file.starts_with(path));
-    assert!(!has(".git/hooks/new.sh") && !has(".env.new") && has(".env KEY=1"), "{files:?}");
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-    assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "s");
+    assert!(files.contains(&"src/a.txt a".to_owned()), "{files:?}");
+    assert!(!files.iter().any(|file| file.starts_with("src/new.py")), "{files:?}");
 }
 
 /// Creates the file as somebody else would, when the script says that it has made its own, and lets the script go on.

@@ -323,9 +323,7 @@ pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Resul
     if !exists("") || memchr::memmem::find(source, b"metier").is_some() {
         return Ok(());
     }
-    let can_be_created = |path: &String| {
-        ctx.extensions().get::<NewFiles>().is_some_and(|NewFiles(files)| files.contains(path))
-    };
+    let can_be_created = |path: &String| NewFiles::in_run(ctx).contains(path);
     let Some(path) = new_files(&writable, exists).into_iter().find(|path| !can_be_created(path)) else {
         return Ok(());
     };

@@ -25,7 +25,7 @@ impl ProjectOverlay {
 
     /// From here on no process starts with it.
     pub fn end(&self) {
-        drop(self.lock().take());
+        *self.lock() = None;
     }
 
     /// For the sandbox of a process: the overlay in the place of the project; one that cannot be mounted if the run is over.

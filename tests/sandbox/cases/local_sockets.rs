@@ -30,6 +30,7 @@ pub const CASES: &[Case] = &[
         "a descriptor that becomes that of another socket while the supervisor connects it",
         changing_socket,
     ),
+    case("U12", "a socket that begins to wait for ever while the supervisor connects it", waiting_for_ever),
 ];
 
 /// Whether this level and kernel tell a script's own sockets from others.
@@ -468,5 +469,40 @@ print('connected' if 0 in results else 'never')
     }
     fixture.args(&[&path]).deadline(60_000).run().assert_stdout("never\n");
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody came");
+    Ok(())
+}
+
+/// Other processes that share the socket make it wait, and take its time limit away, again and again, while the queue of the other side is
+/// full: the supervisor would wait there, and the tree could not be killed.
+fn waiting_for_ever() -> CaseResult {
+    let script = "
+import fcntl, struct
+try: server = listener('/tmp/own', 0)
+except OSError: sys.exit(print('none'))
+one = socket.socket(socket.AF_UNIX)
+first = connect('/tmp/own')
+never = struct.pack('ll', 0, 0)
+def limits():
+    while True: one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, never)
+def flags():
+    while True: fcntl.fcntl(one, fcntl.F_SETFL, 0)
+others = [start(work) for work in (limits, limits, flags)]
+until = time.monotonic() + float(sys.argv[1])
+results = set()
+while time.monotonic() < until:
+    try: one.connect('/tmp/own')
+    except OSError as error: results.add(errno.errorcode[error.errno])
+for other in others: os.kill(other, signal.SIGKILL)
+print(*results)
+";
+    let ran = python(script).args(&["3"]).deadline(60_000).run();
+    ran.assert_stdout(if has_local_sockets() { "EAGAIN\n" } else { "none\n" });
+    if has_local_sockets() {
+        let fixture = python(script).args(&["600"]).deadline(2_000);
+        let ran = fixture.run();
+        assert_eq!(ran.error().kind(), Kind::Timeout, "{ran:?}");
+        assert!(ran.0.duration < Duration::from_secs(8 * fixture::slowness()), "{:?}", ran.0.duration);
+        survivors::assert_none(fixture.mark());
+    }
     Ok(())
 }

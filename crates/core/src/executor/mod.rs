@@ -179,7 +179,21 @@ pub struct HostQuestions;
 /// may create there where it has the permission. What else they change in the folders around is not applied to the project.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct NewFiles(pub Vec<String>);
+pub struct NewFiles {
+    /// The files.
+    pub paths: Vec<String>,
+    /// How many skills have called one another to get to the run. Those that it calls have the same overlay and other permissions, and the
+    /// folders are not open to them.
+    pub depth: usize,
+}
+
+impl NewFiles {
+    /// The files that the processes of this run may create.
+    pub fn in_run(ctx: &SkillContext) -> &[String] {
+        let own = ctx.extensions().get::<Self>().filter(|files| files.depth == ctx.depth());
+        own.map_or(&[], |files| &files.paths)
+    }
+}
 
 /// In the extensions of a run on a copy of the project, which a process without a sandbox could leave.
 #[derive(Clone, Copy, Debug)]

@@ -151,8 +151,8 @@ impl GrantedPath {
 
 /// The folders of files that the run may create in an overlay of its own.
 pub(crate) fn folders_of_new_files(ctx: &SkillContext) -> impl Iterator<Item = &str> {
-    let files = ctx.extensions().get::<NewFiles>().into_iter().flat_map(|NewFiles(files)| files);
-    files
+    NewFiles::in_run(ctx)
+        .iter()
         .filter(|file| ctx.permissions().allows(&Access::write(file.as_str())))
         .map(|file| file.rsplit_once('/').map_or("", |(folder, _)| folder))
 }

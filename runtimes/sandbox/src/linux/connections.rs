@@ -20,7 +20,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, openat2, readlink};
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, connect, connect_unspec, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -178,7 +177,10 @@ impl Connections {
             return Err(Errno::AGAIN);
         }
         // Who waits for room in the queue of the other side gets `EAGAIN`.
-        connect_briefly(socket, address)?;
+        connect_briefly(socket, address).map_err(|errno| match errno {
+            Errno::INTR => Errno::AGAIN,
+            other => other,
+        })?;
         self.local_count += 1;
         Ok(Progress::Done)
     }
@@ -298,17 +300,11 @@ fn working_directory(thread: Pid) -> Result<PathBuf, Errno> {
     Ok(OsStr::from_bytes(link.as_bytes()).into())
 }
 
-/// Connects a socket, and waits one tick of the kernel's clock at most, so that the supervisor does not hang. What is in the same machine
-/// is there by then, and an error that comes after that is left in the socket, for the script.
+/// Connects a socket, which is one of the script, too: whether it waits, and how long, the script may change at any moment. What is in the
+/// same machine is there at once, and an error that comes after that is left in the socket, for the script.
 fn connect_briefly(socket: &OwnedFd, address: &impl SocketAddrArg) -> Result<(), Errno> {
-    const ONE_TICK: Duration = Duration::from_micros(1);
-    if !waits(socket)? {
-        return connect(socket, address);
-    }
-    let timeout = sockopt::socket_timeout(socket, Timeout::Send)?;
-    sockopt::set_socket_timeout(socket, Timeout::Send, Some(ONE_TICK))?;
-    let result = connect(socket, address);
-    result.and(sockopt::set_socket_timeout(socket, Timeout::Send, timeout))
+    const TIME: Duration = Duration::from_millis(5);
+    sys::interrupt_after(TIME, || connect(socket, address))
 }
 
 /// Whether calls on this socket wait for what they are to do.

@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Once;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountAttrFlags;
@@ -404,6 +406,42 @@ pub(super) fn unblock_signals() {
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
     }
+}
+
+/// Makes a call that may wait for ever, and interrupts it after this time: then it fails with `EINTR`.
+///
+/// For a supervisor, which has one thread: the signal goes to the process.
+pub(super) fn interrupt_after<T>(time: Duration, call: impl FnOnce() -> T) -> T {
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(handle_alarm);
+    set_alarm(time);
+    let result = call();
+    set_alarm(Duration::ZERO);
+    result
+}
+
+/// Lets the alarm interrupt calls, and do nothing else.
+fn handle_alarm() {
+    extern "C" fn interrupt(_: libc::c_int) {}
+    // SAFETY: zero is a valid value of each field, the handler does nothing, and the set is initialised by the call that fills it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = interrupt as extern "C" fn(libc::c_int) as usize;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        let mut alarm = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(alarm.as_mut_ptr());
+        libc::sigaddset(alarm.as_mut_ptr(), libc::SIGALRM);
+        libc::sigprocmask(libc::SIG_UNBLOCK, alarm.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Sends an alarm each time that so much time has passed: the first may come before the call begins. No time ends that.
+fn set_alarm(time: Duration) {
+    let interval = libc::timeval { tv_sec: 0, tv_usec: time.subsec_micros().into() };
+    let timer = libc::itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: the record is valid, and nothing is written.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
 }
 
 /// Keeps this descriptor, with another number, and closes every other; the standard streams are `/dev/null` afterwards.
