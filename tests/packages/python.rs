@@ -43,7 +43,7 @@ fn a_script_with_a_block_finds_its_packages_without_a_network() {
     let before = metier(&project, None, &["run", "x"]);
     assert_ne!(before.code, 0);
     assert!(
-        before.stderr.contains("names it; prepare the packages of the skill (`metier prepare x`)"),
+        before.stderr.contains("names them; prepare the packages of the skill (`metier prepare x`)"),
         "{before:?}"
     );
     let answer = prepare(&project, &registry);
