@@ -141,8 +141,8 @@ fn files() -> Vec<DenialCase> {
         ),
         (
             "bash",
-            Fixture::bash("echo x > new.txt").grant("write:new.txt"),
-            "create new.txt before the run, or grant write as",
+            Fixture::bash("echo x > .new.txt").grant("write:.new.txt"),
+            "create .new.txt before the run, or grant write as",
         ),
         ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
         ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
