@@ -66,6 +66,8 @@ mod invocation;
 mod limit_support;
 mod model_texts;
 mod named_scripts;
+#[cfg(unix)]
+mod new_files;
 mod output_cap;
 mod package_installer;
 mod packages;

@@ -1,7 +1,6 @@
 //! A run in a copy of its project: an overlay that only the run sees. The engine and everybody else see the project itself.
 //!
-//! It is for previews, and for scripts that may create files: a sandbox opens what exists, and a folder only as a whole. In the copy they may
-//! do more in the folder around such a file, and what they were granted is applied when they have ended.
+//! It is for previews, and for scripts that may create files (`new_files.rs`).
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -10,30 +9,29 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Engine, EngineInner, Invocation, Preview};
-use crate::changes::{ApplyOptions, Change, ChangeKind, ChangeStore, EntryType};
-use crate::engine::requested_permissions::declared_permissions;
+use crate::changes::ChangeStore;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{NewFiles, ProjectCopy, RuntimeId};
+use metier_core::host::Files;
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Files, KeepPaths, RefusedAccess, RefusedTarget, SkillContext};
-use metier_core::policy::{Access, GrantOrigin, PathProtection, Permission, SandboxMode};
-use metier_external::{ProjectOverlay, new_files};
+use metier_core::policy::GrantOrigin;
+use metier_external::ProjectOverlay;
 
 /// The copy of a run that has begun.
 pub(super) struct RunningCopy {
-    copy: PreviewCopy,
+    pub(super) copy: PreviewCopy,
     /// In the extensions of the run as well.
-    overlay: Arc<ProjectOverlay>,
-    store: ChangeStore,
-    purpose: Purpose,
+    pub(super) overlay: Arc<ProjectOverlay>,
+    pub(super) store: ChangeStore,
+    pub(super) purpose: Purpose,
 }
 
 /// What the copy is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     /// To show what the run would change.
     Preview(Preview),
     /// To create files that the run was granted.
@@ -90,48 +88,6 @@ impl EngineInner {
         Ok(Some(begun))
     }
 
-    /// Files that do not exist and that the run may have the permission to create, relative to the project: none that is hidden or reached
-    /// through a link. Nor is there any where processes are not in a sandbox or already have a copy, somebody provides the files, or the host
-    /// or the skill writes to the project by another permission.
-    fn files_to_create(
-        &self,
-        (skill, runtime): (&Skill, RuntimeId),
-        project: &Path,
-        invocation: &Invocation,
-    ) -> Vec<String> {
-        if runtime != RuntimeId::EXTERNAL {
-            return Vec::new();
-        }
-        let grants = || invocation.grants.iter().map(|(permission, _)| permission);
-        // What is asked about is granted later, or not.
-        let requested = declared_permissions(skill, runtime);
-        let writable = grants().chain(requested.listed()).filter(|permission| permission.name() == "write");
-        let writable: Vec<String> =
-            writable.map(|permission| permission.scope().unwrap_or_default().to_owned()).collect();
-        let mut files = new_files(&writable, |path| project.join(path).symlink_metadata().is_ok());
-        let is_plain = |path: &String| {
-            let folder = project.join(path).parent().map(Path::to_owned);
-            let is_reached =
-                folder.is_some_and(|folder| folder.canonicalize().is_ok_and(|real| real == folder));
-            is_reached && !path.split('/').any(|part| part.starts_with('.'))
-        };
-        files.retain(is_plain);
-        let extensions = &invocation.extensions;
-        let has_other_writer = || {
-            let is_own_folder = |permission: &Permission| permission.name() == "own-folder";
-            extensions.get::<KeepPaths>().is_some() || grants().any(is_own_folder)
-        };
-        let is_in_copy =
-            || extensions.get::<ProjectCopy>().is_some() || extensions.get::<Arc<ProjectOverlay>>().is_some();
-        let is_unsandboxed = || {
-            self.run_sandbox_mode(skill, invocation) == SandboxMode::Off
-                || grants().any(|permission| permission.name() == "exec" && permission.scope().is_some())
-        };
-        let has_editor = || self.run_providers(invocation).files.is_some();
-        let is_out_of_reach = || is_in_copy() || is_unsandboxed() || has_editor() || has_other_writer();
-        if files.is_empty() || is_out_of_reach() { Vec::new() } else { files }
-    }
-
     fn mount_copy(
         &self,
         skill: &Skill,
@@ -176,61 +132,6 @@ pub(super) fn files_of_run(
 }
 
 impl RunningCopy {
-    /// Applies what the run may change in its project, once all of its processes have ended, and reports what else it has changed as refused;
-    /// nothing of a preview.
-    pub(super) fn apply_granted(&self, context: &SkillContext) -> Result<()> {
-        if self.purpose != Purpose::NewFiles {
-            return Ok(());
-        }
-        self.overlay.end();
-        let (mut set, upper) = self.copy.read()?;
-        let permissions = context.permissions();
-        let new_files = NewFiles::in_run(context);
-        let is_file =
-            |change: &Change| change.after.as_ref().is_some_and(|after| after.entry_type == EntryType::File);
-        let opens = |path: &str| permissions.allows(&Access::write(path));
-        // A grant of a file is none for a link or a folder in its place.
-        let is_below = |path: &str, file: &String| {
-            path.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let is_granted = |change: &Change| {
-            let file = new_files.iter().find(|file| is_below(&change.path, file));
-            opens(&change.path)
-                && change.from.as_deref().is_none_or(opens)
-                && file.is_none_or(|file| *file == change.path && is_file(change))
-        };
-        let (granted, refused): (Vec<Change>, Vec<Change>) =
-            std::mem::take(&mut set.changes).into_iter().partition(is_granted);
-        let left_out = set.refused.iter().map(|refusal| &refusal.path);
-        let left_out: Vec<&String> = refused.iter().map(|change| &change.path).chain(left_out).collect();
-        if let Some(first) = left_out.first() {
-            let others = left_out.len() - 1;
-            let others = if others > 0 { format!(" and {others} more") } else { String::new() };
-            context.warn(format!(
-                "the script may create the files that it was granted; what else it changed around them was left out: {}{others}",
-                first.escape_debug()
-            ));
-        }
-        let refused = refused.into_iter().map(|change| {
-            let needed = needed_permission(&change, permissions.protection());
-            RefusedAccess::with_permission(needed.to_string(), RefusedTarget::Path(change.path), 1)
-        });
-        context.report_refused_accesses(refused.collect());
-        if granted.is_empty() {
-            return Ok(());
-        }
-        set.changes = granted;
-        let stored = self.store.keep(&set, upper.as_fd())?;
-        let applied = self.store.apply(&stored.set.id, self.copy.project(), &ApplyOptions::default());
-        self.store.discard(&stored.set.id)?;
-        let conflicts = applied?.conflicts;
-        let Some(first) = conflicts.first() else { return Ok(()) };
-        let paths: Vec<String> =
-            conflicts.iter().map(|conflict| conflict.path.escape_debug().to_string()).collect();
-        let sentence = format!("not applied to the project, since {}: {}", first.reason, paths.join(", "));
-        Err(SkillError::new(ErrorKind::Io, sentence).with_help("run it again"))
-    }
-
     /// What a preview has changed, once all of its processes have ended; `None` for other runs. `shown` takes secrets out of what the outcome
     /// says of it.
     pub(super) fn finish(&self, shown: impl Fn(Value) -> Value + Copy) -> Result<Option<ChangesReport>> {
@@ -250,16 +151,4 @@ impl RunningCopy {
         report.diffs = report.diffs.into_iter().map(shown).collect();
         Ok(Some(report))
     }
-}
-
-/// The smallest permission with which a script could have made this change without a copy: that for a file that was there, or that for the
-/// folder around.
-fn needed_permission(change: &Change, protection: &PathProtection) -> Permission {
-    let narrowest = Access::write(change.path.as_str()).narrowest_permission(protection);
-    let path = match change.kind {
-        _ if narrowest.scope().is_some() => return narrowest,
-        ChangeKind::Changed | ChangeKind::Mode => change.path.as_str(),
-        _ => change.path.rsplit_once('/').map_or("", |(folder, _)| folder),
-    };
-    if path.is_empty() { narrowest } else { Permission::write(path).unwrap_or(narrowest) }
 }

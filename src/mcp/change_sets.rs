@@ -14,11 +14,11 @@ const MAX_CHANGE_SETS: usize = 1_000;
 
 /// The change sets that the calls of one caller made: the only ones that it can apply or discard.
 #[derive(Default)]
-pub(super) struct ChangeSets(Mutex<VecDeque<MadeChangeSet>>);
+pub(super) struct ChangeSets(Mutex<VecDeque<ChangeSetRef>>);
 
 /// A change set, and the digest that was returned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MadeChangeSet {
+pub(super) struct ChangeSetRef {
     pub(super) id: String,
     pub(super) digest: String,
 }
@@ -33,11 +33,11 @@ impl ChangeSets {
         if made.len() >= MAX_CHANGE_SETS {
             made.pop_front();
         }
-        made.push_back(MadeChangeSet { id: report.id().to_owned(), digest: report.digest.clone() });
+        made.push_back(ChangeSetRef { id: report.id().to_owned(), digest: report.digest.clone() });
     }
 
     /// The change set that a call means by these arguments, if a call of the same caller made it and it has that digest.
-    pub(super) fn find(&self, arguments: &Map<String, Value>) -> Result<MadeChangeSet> {
+    pub(super) fn find(&self, arguments: &Map<String, Value>) -> Result<ChangeSetRef> {
         let text = |name: &str| {
             arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
                 let sentence = format!("the argument {name} is missing, or is not text");
@@ -60,7 +60,7 @@ impl ChangeSets {
             .with_help("name the digest that came with the change set"))
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<MadeChangeSet>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ChangeSetRef>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_call_of_the_same_caller_made_is_found_and_only_by_its_digest() {
+    fn a_change_set_is_found_by_its_own_caller_and_its_digest_alone() {
         let (own, other) = (ChangeSets::default(), ChangeSets::default());
         own.add(&report("a", "1", true));
         own.add(&report("b", "2", true));

@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use super::change_sets::MadeChangeSet;
+use super::change_sets::ChangeSetRef;
 use super::handler::{Handler, request_error, set_size};
 use super::postponed_request::PostponedRequest;
 use super::question::{self, AnswerMemory, Question};
@@ -28,14 +28,14 @@ const QUESTION_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A change set that is to be applied, with the question about it.
 struct Proposal {
-    made: MadeChangeSet,
+    made: ChangeSetRef,
     question: Question,
     form: ElicitRequest,
 }
 
 impl Proposal {
     /// Reads the change set; an error if nobody can agree to it.
-    fn read(engine: &Engine, made: MadeChangeSet) -> Result<Self> {
+    fn read(engine: &Engine, made: ChangeSetRef) -> Result<Self> {
         let (store, set) = open_set(engine, &made)?;
         let project = store.open_project(&set)?;
         let mut text = format!(
@@ -77,7 +77,7 @@ impl Proposal {
 }
 
 /// The set that was made, if it is of a project of this engine.
-fn open_set(engine: &Engine, made: &MadeChangeSet) -> Result<(ChangeStore, ChangeSet)> {
+fn open_set(engine: &Engine, made: &ChangeSetRef) -> Result<(ChangeStore, ChangeSet)> {
     let store = engine.change_store()?;
     let set = store.find(&made.id)?.set;
     let project = set.project_path();
@@ -88,7 +88,7 @@ fn open_set(engine: &Engine, made: &MadeChangeSet) -> Result<(ChangeStore, Chang
     Err(SkillError::new(ErrorKind::Denied, sentence).with_help("run the call again"))
 }
 
-fn apply(engine: &Engine, made: &MadeChangeSet) -> Result<ApplyReport> {
+fn apply(engine: &Engine, made: &ChangeSetRef) -> Result<ApplyReport> {
     let (store, set) = open_set(engine, made)?;
     let project = store.open_project(&set)?;
     // The set is compared once more under the lock of the store.
@@ -97,7 +97,7 @@ fn apply(engine: &Engine, made: &MadeChangeSet) -> Result<ApplyReport> {
     store.apply(&made.id, project.as_fd(), &options)
 }
 
-fn discard(engine: &Engine, made: &MadeChangeSet) -> Result<CallToolResult> {
+fn discard(engine: &Engine, made: &ChangeSetRef) -> Result<CallToolResult> {
     let store = engine.change_store()?;
     if !store.find(&made.id)?.applied.is_empty() {
         let sentence =
@@ -109,7 +109,7 @@ fn discard(engine: &Engine, made: &MadeChangeSet) -> Result<CallToolResult> {
     Ok(CallToolResult::success(vec![ContentBlock::text(format!("discarded {}", made.id))]))
 }
 
-fn apply_result(made: &MadeChangeSet, report: &ApplyReport) -> CallToolResult {
+fn apply_result(made: &ChangeSetRef, report: &ApplyReport) -> CallToolResult {
     const MAX_CONFLICTS: usize = 100;
     let mut text = format!(
         "{} of the changes are applied. A person can undo the change set {}",

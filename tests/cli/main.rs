@@ -4,6 +4,9 @@
 
 #[path = "../support/cli.rs"]
 mod cli;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[path = "../support/file_states.rs"]
+mod file_states;
 #[path = "../support/not_run.rs"]
 mod not_run;
 #[path = "../support/pseudo_terminal.rs"]

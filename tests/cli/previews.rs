@@ -1,33 +1,14 @@
 //! `--preview` and `--undoable`: a run works on a copy of the project, and what it changed is shown, stored, applied and undone.
 
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
 use super::cli::{Answer, Project};
+use super::file_states::file_states;
 use super::not_run::{find_program, not_run};
 use super::pseudo_terminal::Terminal;
-
-/// Path, mode, size, and the time of the last change of each file.
-fn listing(project: &Project) -> Vec<(String, u32, u64, i64)> {
-    fn list(folder: &Path, into: &mut Vec<(String, u32, u64, i64)>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let about = path.symlink_metadata().unwrap();
-            let changed = about.ctime() * 1_000_000_000 + about.ctime_nsec();
-            into.push((path.display().to_string(), about.mode(), about.size(), changed));
-            if about.is_dir() {
-                list(&path, into);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    list(&project.path("."), &mut found);
-    found.sort();
-    found
-}
 
 /// The answer of a run in a copy; `None` where this machine has none.
 fn preview(project: &Project, args: &[&str]) -> Option<Answer> {
@@ -61,13 +42,13 @@ fn kinds(changes: &Value) -> Vec<String> {
 #[test]
 fn a_preview_changes_nothing_and_lists_what_it_would_change() {
     let project = project();
-    let before = listing(&project);
+    let before = file_states(&project.path("."));
     let Some(answer) = preview(&project, &["exec", "--preview", "--json", "--", "sh", "-c", CHANGES]) else {
         return;
     };
     let outcome = answer.json();
     assert_eq!(outcome["value"], 1, "{answer:?}");
-    assert_eq!(listing(&project), before);
+    assert_eq!(file_states(&project.path(".")), before);
     let changes = &outcome["changes"];
     let expected = [
         "created d",
@@ -147,19 +128,19 @@ fn the_steps_of_a_plan_see_the_same_copy_in_all_languages() {
     for name in ["one", "two", "plan"] {
         project = project.file(&format!(".metier/skills/{name}/SKILL.md"), head(name));
     }
-    let before = listing(&project);
+    let before = file_states(&project.path("."));
     let run = ["run", "plan", "--preview", "--json", "--allow", "skill:one", "--allow", "skill:two"];
     let Some(answer) = preview(&project, &run) else { return };
     assert_eq!(answer.json()["value"], "one\ntwo\n", "{answer:?}");
     assert_eq!(kinds(&answer.json()["changes"]), ["created d", "created d/x.txt"]);
-    assert_eq!(listing(&project), before);
+    assert_eq!(file_states(&project.path(".")), before);
 }
 
 #[test]
 fn a_preview_reaches_neither_the_project_nor_its_own_folder() {
     let project = project();
     symlink("/etc", project.path("out")).unwrap();
-    let before = listing(&project);
+    let before = file_states(&project.path("."));
     let data = project.home().join(".local/share/metier");
     let script = format!(
         "ls -A {0} {0}/previews; for f in /proc/*/fd/*; do echo x > $f/docs/a.txt; done; echo x > out/passwd-new; \
@@ -171,7 +152,7 @@ fn a_preview_reaches_neither_the_project_nor_its_own_folder() {
     let outcome = answer.json();
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().trim(), "0", "{outcome}");
     assert_eq!(kinds(&outcome["changes"]), [""; 0]);
-    assert_eq!(listing(&project), before);
+    assert_eq!(file_states(&project.path(".")), before);
 }
 
 #[test]

@@ -15,6 +15,10 @@ mod embedded_skills;
 mod events;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod exactness;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[path = "../support/file_states.rs"]
+mod file_states;
 mod folders;
 mod gates;
 mod identity;
@@ -27,7 +31,6 @@ mod nearness;
 mod nested;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod new_files;
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod pending;

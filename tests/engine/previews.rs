@@ -1,8 +1,6 @@
 //! Runs in a copy of the project: every language and every callee finds the copy, and the project stays as it is.
 
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use metier::changes::{ApplyOptions, ChangeStore};
 use metier::engine::{ChangesReport, Engine, EngineBuilder, Invocation, Outcome, Preview};
@@ -11,6 +9,7 @@ use metier::host::ClosureTools;
 use metier::policy::{SandboxLevel, SandboxMode};
 use serde_json::{Value, json};
 
+use crate::file_states::file_states;
 use crate::not_run::{find_program, not_run};
 use crate::project::{Project, granted, sentence, write};
 
@@ -29,30 +28,11 @@ impl Project {
             .file(&format!(".metier/skills/{name}/scripts/{script}"), text)
     }
 
-    /// Path, mode, size, and the time of the last change of each file.
-    fn listing(&self) -> Vec<(String, u32, u64, i64)> {
-        fn list(folder: &Path, into: &mut Vec<(String, u32, u64, i64)>) {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                let about = path.symlink_metadata().unwrap();
-                let changed = about.ctime() * 1_000_000_000 + about.ctime_nsec();
-                into.push((path.display().to_string(), about.mode(), about.size(), changed));
-                if about.is_dir() {
-                    list(&path, into);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        list(self.root(), &mut found);
-        found.sort();
-        found
-    }
-
     /// The run in a copy, after which the project is as it was; `None` where this machine has no copies.
     fn preview(&self, engine: &Engine, invocation: Invocation) -> Option<Outcome> {
-        let before = self.listing();
+        let before = file_states(self.root());
         let outcome = engine.run(invocation.preview(Preview::Store));
-        assert_eq!(self.listing(), before, "the project was changed");
+        assert_eq!(file_states(self.root()), before, "the project was changed");
         let folder = self.change_store().previews_folder();
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "something is left of the copy");
         if kind_of(&outcome) == Some(ErrorKind::SandboxUnavailable) {

@@ -9,6 +9,7 @@ use crate::audience::is_for_person;
 use crate::error_line::{error_line, error_place};
 use crate::hints::complaint::{Complaint, mentions_refusal};
 use crate::hints::network::{RunNetwork, is_ungranted, refused_hosts_hint, tried_hosts, unobserved_hint};
+use crate::hints::permission_hint::watch_advice;
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::printed_home::printed_home_warning;
 use crate::hints::refused_path::{RunFolders, refused_change_hint};
@@ -20,7 +21,6 @@ use crate::hints::user_home::folder_grant;
 use crate::hints::variable::{
     unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
 };
-use crate::hints::watched_run::watch_advice;
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
 use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};

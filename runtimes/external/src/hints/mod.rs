@@ -15,5 +15,4 @@ pub(super) mod unseen_file;
 pub(super) mod user_home;
 pub(super) mod variable;
 pub(super) mod variable_use;
-pub(super) mod watched_run;
 pub(super) mod words;

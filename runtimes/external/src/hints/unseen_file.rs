@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::audience::is_for_person;
+use crate::hints::permission_hint::watch_advice;
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::is_typable;
 use crate::hints::user_home::{Homes, folder_grant};
-use crate::hints::watched_run::watch_advice;
 use crate::hints::words::contains_any;
 use metier_core::host::SkillContext;
 use metier_core::policy::Access;

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_an_overlay_has_not_changed_are_known_of_the_project() {
+    fn unchanged_folders_of_an_overlay_share_the_listing_of_the_project() {
         let stage = project();
         let project = stage.path();
         let (seen, paths) = unchanged_overlay(project);

@@ -272,8 +272,8 @@ fn a_trial_imports_what_the_user_installed_and_names_the_grant() {
 }
 
 #[test]
-fn what_was_left_in_the_home_names_the_grant_by_which_it_is_made_there() {
-    const NAME: &str = "what_was_left_in_the_home_names_the_grant_by_which_it_is_made_there";
+fn a_file_left_in_the_home_names_the_grant_that_creates_it_there() {
+    const NAME: &str = "a_file_left_in_the_home_names_the_grant_that_creates_it_there";
     let Some(home) = has_own_home(NAME) else { return };
     fs::create_dir_all(home.join("Documents/deep")).unwrap();
     fs::write(home.join("Documents/deep/list.md"), "x").unwrap();
