@@ -18,6 +18,19 @@ fn every_case_holds_over_a_real_connection() {
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
+#[test]
+fn a_secret_key_of_supabase_is_sent_in_one_header_alone() {
+    let cases = tool_cases();
+    let case = cases.iter().find(|case| case.name == "rows-with-a-secret-key.json").unwrap();
+    let server = Server::of_case(case.given("http"));
+    let services = Services::new(case, Redirected::new(server.address));
+    let outcome = services.call(case, case.case["input"].clone());
+    assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+    let requests = server.requests();
+    assert_eq!(requests[0]["headers"]["apikey"], case.given("secrets")["SUPABASE_SECRET_KEY"]);
+    assert_eq!(requests[0]["headers"].get("authorization"), None);
+}
+
 fn failures(cases: &[ToolCase]) -> Vec<String> {
     let mut failed = Vec::new();
     for case in cases {

@@ -1,6 +1,7 @@
 //! Templates: texts that contain references, as plans and declared HTTP calls have them. A text that is only a reference keeps the
 //! type of the value it names; beside other text, `${inputs.name}` ends at its brace. `$[ in ${inputs.repo}]` is left out where a
-//! reference in it has no value. `$$` is a dollar sign, and in such a part `$]` is a bracket.
+//! reference in it has no value; of `$[${inputs.a}$|${inputs.b}]` the first alternative counts whose references all have one. `$$` is a
+//! dollar sign, and in such a part `$]` is a bracket.
 
 mod reference;
 #[cfg(any(test, feature = "testing"))]
@@ -35,8 +36,9 @@ pub enum TemplatePiece {
     Text(String),
     /// The value that a reference names, as text: strings unchanged, everything else as JSON.
     Reference(Reference),
-    /// Texts and references that are left out together where one of the references has no value, or null. None of them is optional.
-    Optional(Vec<TemplatePiece>),
+    /// Alternatives of texts and references: the first one counts whose references all have a value that is not null, and without one the
+    /// part is left out. None of their pieces is optional.
+    Optional(Vec<Vec<TemplatePiece>>),
 }
 
 impl Template {
@@ -61,8 +63,9 @@ impl Template {
 
     /// Whether it has nothing but optional parts, and all of them are left out.
     pub fn is_left_out(&self, has_value: impl Fn(&Reference) -> bool) -> bool {
-        let is_absent = |piece: &TemplatePiece| {
-            matches!(piece, TemplatePiece::Optional(_)) && !piece.references().all(&has_value)
+        let is_absent = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Optional(alternatives) => first_complete(alternatives, &has_value).is_none(),
+            _ => false,
         };
         matches!(self, Self::Pieces(pieces) if pieces.iter().all(is_absent))
     }
@@ -71,7 +74,7 @@ impl Template {
 impl TemplatePiece {
     /// The references in it, in order.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
-        self.plain_pieces().iter().filter_map(|piece| match piece {
+        self.plain_pieces().filter_map(|piece| match piece {
             Self::Reference(reference) => Some(reference),
             Self::Text(_) | Self::Optional(_) => None,
         })
@@ -79,19 +82,30 @@ impl TemplatePiece {
 
     /// The texts in it, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.plain_pieces().iter().filter_map(|piece| match piece {
+        self.plain_pieces().filter_map(|piece| match piece {
             Self::Text(text) => Some(text.as_str()),
             Self::Reference(_) | Self::Optional(_) => None,
         })
     }
 
     /// Those of an optional part, or the piece itself.
-    fn plain_pieces(&self) -> &[Self] {
-        match self {
-            Self::Optional(pieces) => pieces,
-            plain => std::slice::from_ref(plain),
-        }
+    fn plain_pieces(&self) -> impl Iterator<Item = &Self> {
+        let (alternatives, plain) = match self {
+            Self::Optional(alternatives) => (alternatives.as_slice(), None),
+            plain => (&[][..], Some(plain)),
+        };
+        alternatives.iter().flatten().chain(plain)
     }
+}
+
+/// The pieces of the alternative of an optional part that counts; `None` if the part is left out.
+pub fn first_complete(
+    alternatives: &[Vec<TemplatePiece>],
+    has_value: impl Fn(&Reference) -> bool,
+) -> Option<&[TemplatePiece]> {
+    let is_complete =
+        |pieces: &&Vec<TemplatePiece>| pieces.iter().flat_map(TemplatePiece::references).all(&has_value);
+    alternatives.iter().find(is_complete).map(Vec::as_slice)
 }
 
 impl FromStr for Template {
@@ -109,8 +123,8 @@ impl FromStr for Template {
     }
 }
 
-/// The pieces of a text from this offset on: up to its end, or of an optional part up to its bracket. Also returns the offset of the byte
-/// after them.
+/// The pieces of a text from this offset on: up to its end, or of an alternative of an optional part up to the `]` or `$|` that ends it.
+/// Also returns the offset of that end.
 fn parse_pieces(
     text: &str,
     start: usize,
@@ -127,7 +141,11 @@ fn parse_pieces(
         match rest.as_bytes() {
             [b']', ..] => {
                 push_text(&mut pieces, &mut plain);
-                return Ok((pieces, found + 1));
+                return Ok((pieces, found));
+            }
+            [b'$', b'|', ..] if is_optional => {
+                push_text(&mut pieces, &mut plain);
+                return Ok((pieces, found));
             }
             [b'$', b'$', ..] => plain.push('$'),
             [b'$', b']', ..] if is_optional => plain.push(']'),
@@ -140,11 +158,7 @@ fn parse_pieces(
             }
             [b'$', b'[', ..] => {
                 push_text(&mut pieces, &mut plain);
-                let (part, end) = parse_pieces(text, at, true)?;
-                if !part.iter().any(|piece| matches!(piece, TemplatePiece::Reference(_))) {
-                    let help = "write $[ in ${inputs.name}], or $$[ for a dollar sign and a bracket";
-                    return Err(fault(found, "an optional part has a reference", help));
-                }
+                let (part, end) = parse_alternatives(text, found)?;
                 pieces.push(TemplatePiece::Optional(part));
                 at = end;
             }
@@ -166,6 +180,27 @@ fn parse_pieces(
     plain.push_str(&text[at..]);
     push_text(&mut pieces, &mut plain);
     Ok((pieces, text.len()))
+}
+
+/// The alternatives of the optional part that begins at this offset. Also returns the offset of the byte after its bracket.
+fn parse_alternatives(text: &str, start: usize) -> Result<(Vec<Vec<TemplatePiece>>, usize), ExpressionError> {
+    let mut alternatives = Vec::new();
+    let mut at = start + 2;
+    loop {
+        let (pieces, end) = parse_pieces(text, at, true)?;
+        let has_reference = pieces.iter().any(|piece| matches!(piece, TemplatePiece::Reference(_)));
+        let is_last = text[end..].starts_with(']');
+        // Text alone stands in for what has no value.
+        if !has_reference && (alternatives.is_empty() || !is_last || pieces.is_empty()) {
+            let help = "write $[ in ${inputs.name}], or $$[ for a dollar sign and a bracket";
+            return Err(fault(start, "an optional part has a reference", help));
+        }
+        alternatives.push(pieces);
+        if is_last {
+            return Ok((alternatives, end + 1));
+        }
+        at = end + 2;
+    }
 }
 
 fn push_text(pieces: &mut Vec<TemplatePiece>, plain: &mut String) {
@@ -206,12 +241,14 @@ impl fmt::Display for TemplatePiece {
         match self {
             Self::Text(text) => f.write_str(&escape_dollars(text)),
             Self::Reference(reference) => write!(f, "${{{}}}", ReferenceBody(reference)),
-            Self::Optional(pieces) => {
-                f.write_str("$[")?;
-                pieces.iter().try_for_each(|piece| match piece {
-                    Self::Text(text) => f.write_str(&escape_dollars(text).replace(']', "$]")),
-                    plain => write!(f, "{plain}"),
-                })?;
+            Self::Optional(alternatives) => {
+                for (at, pieces) in alternatives.iter().enumerate() {
+                    f.write_str(if at == 0 { "$[" } else { "$|" })?;
+                    pieces.iter().try_for_each(|piece| match piece {
+                        Self::Text(text) => f.write_str(&escape_dollars(text).replace(']', "$]")),
+                        plain => write!(f, "{plain}"),
+                    })?;
+                }
                 f.write_str("]")
             }
         }
@@ -278,6 +315,8 @@ mod tests {
             ("$[${inputs.a}]", "$[${inputs.a}]"),
             ("$[$inputs.list[0] of [$inputs.x$]]", "$[${inputs.list[0]} of [${inputs.x}$]]"),
             (r#"$[$inputs["a]"]][x]"#, r#"$[${inputs["a]"]}][x]"#),
+            ("$[a $inputs.a$|b $inputs.b$|$$]", "$[a ${inputs.a}$|b ${inputs.b}$|$$]"),
+            ("$[$inputs.a $$|b]", "$[${inputs.a} $$|b]"),
             ("[x] $$[$inputs.a]", "[x] $$[${inputs.a}]"),
         ] {
             assert_eq!(parsed(text).to_string(), printed, "{text}");
@@ -289,6 +328,9 @@ mod tests {
                 && !template.is_left_out(|reference| reference.to_string() == "$inputs.a")
         );
         assert!(!parsed("x$[$inputs.a]").is_left_out(|_| false));
+        let either = parsed("$[$inputs.a$|$inputs.b]");
+        assert!(either.is_left_out(|_| false) && !either.is_left_out(|it| it.to_string() == "$inputs.b"));
+        assert!(!parsed("$[$inputs.a$|none]").is_left_out(|_| false));
     }
 
     #[test]
@@ -319,6 +361,11 @@ mod tests {
             ("$[plain]", "has a reference"),
             ("$[$inputs.a$[$inputs.b]]", "stands in another one"),
             ("$]", "a dollar sign begins"),
+            ("a$|b", "a dollar sign begins"),
+            ("$[$inputs.a$|", "not closed"),
+            ("$[$inputs.a$|]", "has a reference"),
+            ("$[plain$|$inputs.a]", "has a reference"),
+            ("$[$inputs.a$|plain$|$inputs.b]", "has a reference"),
         ] {
             let message = refused(text);
             assert!(message.contains(words), "{text}: {message}");
@@ -343,7 +390,7 @@ mod tests {
         fn nor_does_a_text_made_of_what_the_grammar_knows(
             words in prop::collection::vec(
                 prop::sample::select(vec![
-                    "$", "$$", "$[", "$]", "{", "}", "inputs", "steps", ".", "a", "-", "outputs", "result", "[", "]", "0", "\"", "\\",
+                    "$", "$$", "$[", "$]", "$|", "{", "}", "inputs", "steps", ".", "a", "-", "outputs", "result", "[", "]", "0", "\"", "\\",
                     "step_", "é", " ",
                 ]),
                 0..20,

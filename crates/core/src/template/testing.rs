@@ -28,7 +28,8 @@ pub fn any_reference() -> impl Strategy<Value = Reference> {
 pub fn any_template() -> impl Strategy<Value = Template> {
     let text = ".{1,12}".prop_map(TemplatePiece::Text);
     let optional = (text.clone(), any_reference().prop_map(TemplatePiece::Reference))
-        .prop_map(|(text, reference)| TemplatePiece::Optional(vec![text, reference]));
+        .prop_map(|(text, reference)| vec![text, reference]);
+    let optional = prop::collection::vec(optional, 1..4).prop_map(TemplatePiece::Optional);
     let pair = (any_reference().prop_map(TemplatePiece::Reference), text.clone());
     prop_oneof![
         any::<String>().prop_map(Template::Literal),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reference, Template, TemplatePiece};
+use super::{Reference, Template, TemplatePiece, first_complete};
 
 /// A JSON value whose texts are templates.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,10 +124,9 @@ impl<'v, L: Fn(&Reference) -> Option<&'v Value>> Resolver<'v, L> {
                     text.push_str(&value.to_string());
                 }
             },
-            TemplatePiece::Optional(pieces) => {
-                if piece.references().all(|reference| self.has_value(reference)) {
-                    pieces.iter().try_for_each(|piece| self.append(piece, text))?;
-                }
+            TemplatePiece::Optional(alternatives) => {
+                let pieces = first_complete(alternatives, |reference| self.has_value(reference));
+                pieces.unwrap_or_default().iter().try_for_each(|piece| self.append(piece, text))?;
             }
         }
         Ok(())
@@ -201,6 +200,8 @@ mod tests {
             ("x$[ in ${inputs.none}]y", json!("xy")),
             ("$[${inputs.s}/${inputs.gone}]$[${inputs.s}]", json!("a")),
             ("$[[${inputs.n}$]]", json!("[1]")),
+            ("$[${inputs.gone}$|${inputs.s}$|${inputs.n}]", json!("a")),
+            ("$[${inputs.s}${inputs.none}$|b]c", json!("bc")),
         ] {
             assert_eq!(resolved(&text(template), 100), Ok(Some(expected)), "{template}");
         }

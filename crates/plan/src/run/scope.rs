@@ -12,7 +12,7 @@ use crate::model::condition::Condition;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::policy::CancelToken;
 use metier_core::template::{Reference, ReferenceRoot};
-use metier_core::template::{Template, TemplatePiece};
+use metier_core::template::{Template, TemplatePiece, first_complete};
 
 /// The maximum nesting of a value, as everywhere else.
 const MAX_DEPTH: usize = 127;
@@ -154,9 +154,10 @@ impl<'a> StepScope<'a> {
                     self.append_bounded(whole, &value.to_string(), left)
                 }
             },
-            TemplatePiece::Optional(_) if !piece.references().all(|it| self.has_value(it)) => Ok(()),
-            TemplatePiece::Optional(pieces) => {
-                pieces.iter().try_for_each(|piece| self.append_piece(piece, whole, left, depth))
+            TemplatePiece::Optional(alternatives) => {
+                let pieces = first_complete(alternatives, |reference| self.has_value(reference));
+                let mut pieces = pieces.unwrap_or_default().iter();
+                pieces.try_for_each(|piece| self.append_piece(piece, whole, left, depth))
             }
         }
     }
