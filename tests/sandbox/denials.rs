@@ -127,7 +127,7 @@ fn files() -> Vec<DenialCase> {
         (
             "bash",
             Fixture::bash("echo x > .git/new").file("project/.git/x", ""),
-            "change .git/new; if it should, grant write:.git",
+            "change .git/new, which is protected because other programs run or trust what is there; if it should, grant write:.git",
         ),
         (
             "git",

@@ -151,10 +151,17 @@ impl PathCheck<'_> {
             "" => Permission::WRITE,
             path => Permission::write(path).ok().filter(|_| is_typable(path))?,
         };
+        // The script may have written the path for no other reason than to have it granted.
+        let is_protected = protection.protects_write(&grantable);
+        let reason = if is_protected {
+            ", which is protected because other programs run or trust what is there"
+        } else {
+            ""
+        };
         match narrow_hint(ctx, &Access::write(grantable), &permission) {
             Some((help, hint)) => Some((
                 format!(
-                    "the sandbox lets this script read the project, not change {shown}; if it should, {help}"
+                    "the sandbox lets this script read the project, not change {shown}{reason}; if it should, {help}"
                 ),
                 hint,
             )),
