@@ -46,9 +46,15 @@ soak seconds="1800":
     just loaded
     fuzz/run all {{seconds}}
 
-# The same WebAssembly plug-ins in Extism itself
+# The WebAssembly plug-ins of the tests in Extism itself, whose answers must be the recorded ones
 oracle:
-    cargo test --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
+    cargo build --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
+    METIER_ORACLE=target/oracle/debug/oracle cargo test --all-features --test wasm extism
+
+# The answers of Extism recorded anew, after a case was added or changed
+record-oracle:
+    cargo build --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
+    METIER_ORACLE=target/oracle/debug/oracle METIER_ORACLE_RECORD=1 cargo test --all-features --test wasm extism
 
 # The sandbox on Debian's kernels 5.10, 6.1 and 6.12, or with `arm64` on that of its next release, each in an emulated machine, half an hour
 # for one; `short` takes four minutes; `filesystems` tries NFS, 9p and overlayfs

@@ -13,6 +13,7 @@ use metier::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+mod extism;
 #[path = "../support/hostile_modules.rs"]
 mod hostile_modules;
 mod workers;

@@ -1,27 +1,28 @@
-//! The same plug-ins run by metier and by Extism itself, and what they answer compared: output byte for byte, the text that a
-//! plug-in fails with, and what it logs.
+//! What metier makes of plug-ins, compared with what Extism itself answered: output byte for byte, the text that a plug-in fails with,
+//! and what it logs.
 //!
-//! One row of a table is one case. Where metier differs on purpose, the row says why, and `docs/wasm.md` says it too.
+//! One row of a table is one case. Where metier differs on purpose, the row says why, and `docs/wasm.md` says it too. The answers of Extism
+//! are in `recorded.json`; `just oracle` asks it again.
 
-#[cfg(test)]
+mod executor;
 mod kernel;
-#[cfg(test)]
 mod kits;
-#[cfg(test)]
 mod linking;
-#[cfg(test)]
 mod manifest;
-#[cfg(test)]
+mod oracle;
+mod server;
+mod text;
 mod wasi;
-#[cfg(test)]
+#[cfg(feature = "http")]
 mod web;
 
-pub mod extism_side;
-pub mod metier_side;
-pub mod server;
-pub mod text;
+use std::fmt::Write;
 
-use serde_json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// What both are asked to run.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub struct Case<'a> {
     pub user: bool,
     /// Whether the module is a manifest that names its modules.
     pub is_manifest: bool,
+    /// The address of the server in the input, which is another one each time.
+    pub server: Option<&'a str>,
 }
 
 /// The project's file and its content.
@@ -54,17 +57,31 @@ impl<'a> Case<'a> {
             wasi: false,
             user: false,
             is_manifest: false,
+            server: None,
         }
     }
 }
 
 /// What one of them answered.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The output, or the sentence of the failure.
     pub result: Result<String, String>,
     /// Level and text.
     pub log: Vec<(String, String)>,
+}
+
+impl Answer {
+    /// With the digest of an output in the place of a long one.
+    fn summary(self) -> Self {
+        const MAX_BYTES: usize = 500;
+        let shorten = |output: String| match output.len() {
+            0..=MAX_BYTES => output,
+            length => format!("{length} bytes, SHA-256 {}", hex(&Sha256::digest(&output))),
+        };
+        let log = self.log.into_iter().map(|(level, text)| (level, shorten(text))).collect();
+        Self { result: self.result.map(shorten), log }
+    }
 }
 
 /// How far the answers agree.
@@ -82,7 +99,7 @@ pub enum Agreement {
 
 /// Why the two do not agree as they should; nothing if they do.
 pub fn disagreement(case: &Case<'_>, agreement: Agreement) -> Option<String> {
-    let (ours, theirs) = (metier_side::run(case), extism_side::run(case));
+    let (ours, theirs) = (executor::run(case).summary(), oracle::answer(case));
     let is_same = match agreement {
         Agreement::Output => ours == theirs && ours.result.is_ok(),
         Agreement::Error => ours == theirs && ours.result.is_err(),
@@ -93,13 +110,28 @@ pub fn disagreement(case: &Case<'_>, agreement: Agreement) -> Option<String> {
         }
     };
     (!is_same).then(|| {
-        format!("expected {agreement:?}\n    metier: {}\n    Extism: {}", shown(&ours), shown(&theirs))
+        let expected = match agreement {
+            Agreement::Differs(reason) => format!("a difference, because {reason}"),
+            agreement => format!("{agreement:?}"),
+        };
+        format!("expected {expected}\n    metier: {}\n    Extism: {}", shown(&ours), shown(&theirs))
     })
 }
 
 fn shown(answer: &Answer) -> String {
     let text: String = format!("{:?} {:?}", answer.result, answer.log);
     text.chars().take(400).collect()
+}
+
+/// A module by its bytes, as manifests name it.
+fn data_of(module: &str) -> Value {
+    json!({"data": STANDARD.encode(module)})
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::new();
+    bytes.iter().for_each(|byte| write!(digits, "{byte:02x}").expect("has room"));
+    digits
 }
 
 /// Fails with every row that does not hold.

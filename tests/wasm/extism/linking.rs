@@ -1,11 +1,10 @@
 //! Manifests with several modules, which both link.
 
-use extism::{Manifest, Wasm};
 use serde_json::{Value, json};
 
-use crate::Agreement::{Differs, Error, Failure, Output};
-use crate::text::{module, module_with_imports};
-use crate::{Agreement, Case, disagreement, hold};
+use super::Agreement::{Differs, Error, Failure, Output};
+use super::text::{module, module_with_imports};
+use super::{Agreement, Case, data_of, disagreement, hold};
 
 /// A row: its name, how far the two agree, and the modules with their names, in order; none where it is empty.
 type Row = (&'static str, Agreement, Vec<(&'static str, String)>);
@@ -68,6 +67,7 @@ fn library(body: &str) -> String {
     format!(r#"(module (func (export "f") {body}))"#)
 }
 
+#[allow(clippy::too_many_lines, reason = "it is a table")]
 fn linked() -> Vec<Row> {
     let counter = || ("counter", COUNTER.to_owned());
     let one = || module("", "(call $put (i64.const 1))");
@@ -285,12 +285,9 @@ fn wasi_is_that_of_the_module_that_calls_it() {
 /// A manifest of these modules by their bytes.
 fn manifest(modules: &[(&str, String)]) -> Value {
     let entry = |(name, text): &(&str, String)| {
-        let manifest = Manifest::new([Wasm::data(text.as_str())]);
-        let mut entry = serde_json::to_value(manifest).expect("is JSON")["wasm"][0].take();
-        let fields = entry.as_object_mut().expect("an object");
-        fields.retain(|_, value| !value.is_null());
+        let mut entry = data_of(text);
         if !name.is_empty() {
-            fields.insert("name".into(), (*name).into());
+            entry["name"] = (*name).into();
         }
         entry
     };

@@ -1,8 +1,8 @@
 //! Requests that plug-ins send with Extism's `http_request`, to a server on this machine.
 
-use crate::Agreement::{Differs, Failure, Output};
-use crate::kits::KITS;
-use crate::{Agreement, Case, disagreement, hold, server};
+use super::Agreement::{Differs, Failure, Output};
+use super::kits::KITS;
+use super::{Agreement, Case, disagreement, hold, server};
 
 /// A method, a path, a body.
 const REQUESTS: &[(Agreement, &str)] = &[
@@ -35,7 +35,8 @@ fn requests_are_sent_as_there() {
         |((kit, module), (agreement, request))| {
             let (method, rest) = request.split_once(' ').unwrap_or_default();
             let input = format!("http {method} http://{address}{rest}");
-            let case = Case { input: input.into(), host: Some("127.0.0.1"), ..Case::new(module) };
+            let server = Some(address.as_str());
+            let case = Case { input: input.into(), host: Some("127.0.0.1"), server, ..Case::new(module) };
             (format!("{kit}: {request}"), disagreement(&case, *agreement))
         },
     ));
@@ -52,8 +53,8 @@ fn what_is_not_permitted_is_not_reached() {
         "nothing".into(),
     ];
     hold(KITS.iter().flat_map(|kit| urls.iter().map(move |url| (kit, url))).map(|((kit, module), url)| {
-        let case =
-            Case { input: format!("http GET {url}").into(), host: Some("127.0.0.1"), ..Case::new(module) };
+        let (input, server) = (format!("http GET {url}").into(), Some(&address[10..]));
+        let case = Case { input, host: Some("127.0.0.1"), server, ..Case::new(module) };
         (format!("{kit}: {url}"), disagreement(&case, Failure))
     }));
 }

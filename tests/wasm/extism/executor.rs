@@ -11,7 +11,7 @@ use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier_core::policy::PathProtection;
 use serde_json::{Map, Value};
 
-use crate::{Answer, Case, FILE};
+use super::{Answer, Case, FILE};
 
 struct Settings(Map<String, Value>);
 

@@ -1,7 +1,7 @@
 //! Extism's functions, each called as its kits call it and as they do not.
 
-use crate::Agreement::{Differs, Error, Failure, Output};
-use crate::{Agreement, Case, disagreement, hold, text};
+use super::Agreement::{Differs, Error, Failure, Output};
+use super::{Agreement, Case, disagreement, hold, text};
 
 type Row = (&'static str, Agreement, &'static str);
 

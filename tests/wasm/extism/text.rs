@@ -100,7 +100,7 @@ pub fn module_with_imports(imports: &str, fields: &str, body: &str) -> String {
         text,
         r#"(func (export "run") (result i32) (local $a i64) (local $b i64) {body} (call $done) (i32.const 0))"#
     );
-    text + &data + ")"
+    format!("{text}{data})")
 }
 
 fn blocks(text: &str, data: &mut String, at: &mut usize) -> String {

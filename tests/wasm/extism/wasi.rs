@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::Agreement::{Differs, Failure, Output};
-use crate::{Agreement, Case, disagreement, hold, text};
+use super::Agreement::{Differs, Failure, Output};
+use super::{Agreement, Case, disagreement, hold, text};
 
 /// All of `wasi_snapshot_preview1`: `i` is an `i32`, `I` an `i64`.
 const SIGNATURES: &[(&str, &str)] = &[

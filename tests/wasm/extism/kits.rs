@@ -1,12 +1,12 @@
-//! Plug-ins built with Extism's kits for Rust and AssemblyScript, which do what their input says, and those of `tests/plugins`.
+//! Plug-ins built with Extism's kits for Rust and `AssemblyScript`, which do what their input says, and those of `tests/plugins`.
 
-use crate::Agreement::{Differs, Error, Failure, Output};
-use crate::{Agreement, Case, disagreement, hold};
+use super::Agreement::{Differs, Error, Failure, Output};
+use super::{Agreement, Case, disagreement, hold};
 use serde_json::{Value, json};
 
 pub const KITS: [(&str, &[u8]); 2] = [
-    ("Rust", include_bytes!("../plugins/rust.wasm")),
-    ("AssemblyScript", include_bytes!("../plugins/assemblyscript.wasm")),
+    ("Rust", include_bytes!("../../oracle/plugins/rust.wasm")),
+    ("AssemblyScript", include_bytes!("../../oracle/plugins/assemblyscript.wasm")),
 ];
 
 const SETTINGS: &[(&str, &str)] = &[("width", "80"), ("name", "grüße"), ("empty", "")];

@@ -1,10 +1,9 @@
 //! Manifests, which both read as they are.
 
-use extism::{Manifest, Wasm};
 use serde_json::{Value, json};
 
-use crate::Agreement::{Differs, Failure, Output};
-use crate::{Agreement, Case, disagreement, hold, text};
+use super::Agreement::{Differs, Failure, Output};
+use super::{Agreement, Case, data_of, disagreement, hold, text};
 
 const SUM_OF_ANOTHER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -63,11 +62,7 @@ fn modules_are_named_and_verified_as_there() {
 
 /// A module that does this, as a manifest names it by its bytes.
 fn data(body: &str) -> Value {
-    let manifest = Manifest::new([Wasm::data(text::module("", body))]);
-    let mut module = serde_json::to_value(manifest).expect("is JSON")["wasm"][0].take();
-    let module = module.as_object_mut().expect("an object");
-    module.retain(|_, value| !value.is_null());
-    Value::Object(module.clone())
+    data_of(&text::module("", body))
 }
 
 fn compared(manifest: &Value, agreement: Agreement) -> Option<String> {
