@@ -130,7 +130,9 @@ fn data_of(module: &str) -> Value {
 
 fn hex(bytes: &[u8]) -> String {
     let mut digits = String::new();
-    bytes.iter().for_each(|byte| write!(digits, "{byte:02x}").expect("has room"));
+    for byte in bytes {
+        write!(digits, "{byte:02x}").expect("has room");
+    }
     digits
 }
 

@@ -11,6 +11,7 @@ use crate::hints::permission_hint::{Help, narrow_hint, permission_hint};
 use crate::hints::shown_path::{is_typable, shown_path};
 use crate::hints::user_home::home_hint;
 use crate::hints::words::last_lines;
+use crate::outside_repository::RepositoryAccess;
 use crate::policy::names_folder;
 use crate::system_paths::is_system_path;
 use metier_core::error::Hint;
@@ -250,6 +251,9 @@ impl PathCheck<'_> {
         {
             return None;
         }
+        if let Some(help) = self.outside_repository_hint(&real) {
+            return Some(help);
+        }
         let (reach, advice) = if is_system_path(path) {
             ("change nothing of the system", "write to the project, or to $HOME")
         } else {
@@ -260,6 +264,20 @@ impl PathCheck<'_> {
             format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}"),
             None,
         ))
+    }
+
+    /// The hint about the repository of the project where it lies outside and the run may read it: it is changed by the grant for `.git`.
+    fn outside_repository_hint(&self, path: &Path) -> Option<Help> {
+        let readable = RepositoryAccess::new(self.ctx, self.folders.project).read;
+        if !readable.iter().any(|folder| path.starts_with(folder)) {
+            return None;
+        }
+        let (help, hint) = narrow_hint(self.ctx, &Access::write(".git"), &Permission::write(".git").ok()?)?;
+        let shown = shown_path(self.written);
+        let text = format!(
+            "the sandbox lets this script read the repository of the project, not change {shown}; if it should, {help}"
+        );
+        Some((text, hint))
     }
 }
 
