@@ -3,6 +3,7 @@
 //! The command moves itself to where the copy is in the place of the project, so that scripts of all languages and everything that it does for them
 //! find the copy there. Only what was opened before leads to the project.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -281,5 +282,14 @@ fn print_summary(set: &ChangeSet, outcome: &Outcome, decision: &Decision) {
             " it connected to hosts ({}), which nothing takes back",
             escape_line(&network.hosts.join(", "))
         ));
+    }
+    let permissions = outcome.grants.iter().map(|grant| &grant.permission);
+    let homes: BTreeSet<String> = permissions
+        .filter(|permission| permission.name() == "home-write")
+        .map(|permission| escape_line(&permission.to_string()))
+        .collect();
+    if !homes.is_empty() {
+        let homes = homes.into_iter().collect::<Vec<_>>().join(", ");
+        output::eprint(&format!(" it could change your home itself, of which no copy was made ({homes})"));
     }
 }

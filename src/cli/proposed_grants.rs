@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
 use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
-use metier::policy::{GrantOrigin, GrantReport};
-use metier_core::policy::is_secret_variable;
+use metier::policy::{GrantOrigin, GrantReport, Permission};
+use metier_core::policy::{PathProtection, is_secret_variable};
 
 use super::doubtful_permission::opens_more;
 use super::hint::COMMAND;
@@ -18,8 +18,9 @@ use super::terminal::escape_line;
 /// The most folders and files that are named one by one; beyond that, the folders above them are.
 const MAX_PATHS: usize = 6;
 
-/// Of what was refused, the most that is shown.
+/// Of what was refused, and of what is granted, the most that is shown.
 const MAX_REFUSED: usize = 40;
+const MAX_LASTING: usize = 40;
 
 /// The smallest grants that would have been enough, in their order. What opens more than it seems to is never among them: all rights of the
 /// user, hidden files of the project, and addresses of this machine and its network.
@@ -33,8 +34,9 @@ fn doubtful_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String
 }
 
 fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> {
+    let lasting = lasting_grants(outcome);
     let refused = outcome.refused.iter().filter_map(|refused| refused.permission.clone());
-    let written = changes.map(write_grants).unwrap_or_default();
+    let written = changes.map(|set| write_grants(set, &lasting)).unwrap_or_default();
     // Hosts that it had in this run only.
     let is_for_once =
         |grant: &&GrantReport| matches!(grant.origin, GrantOrigin::Caller | GrantOrigin::Approver);
@@ -46,23 +48,47 @@ fn needed_grants(outcome: &Outcome, changes: Option<&ChangeSet>) -> Vec<String> 
         let mut folders = path.match_indices('/').filter_map(|(end, _)| path.get(..end));
         all.contains("write") || folders.any(|folder| all.contains(&format!("write:{folder}")))
     };
-    all.iter().filter(|name| !is_covered(name)).cloned().collect()
+    let is_granted = |name: &str| name.parse().is_ok_and(|need: Permission| covers(&lasting, &need));
+    all.iter().filter(|name| !is_covered(name) && !is_granted(name)).cloned().collect()
 }
 
-/// The grants for what a run changed: the file that was there, or that is the only new one in its folder, and of others the folder that they
-/// are in.
-fn write_grants(set: &ChangeSet) -> BTreeSet<String> {
+/// What every later run of the skill has, too: what was remembered for it, and what a configuration grants it.
+fn lasting_grants(outcome: &Outcome) -> Vec<&Permission> {
+    let is_lasting = |grant: &&GrantReport| {
+        matches!(grant.origin, GrantOrigin::Remembered { .. } | GrantOrigin::Configuration { .. })
+    };
+    let mut lasting: Vec<&Permission> =
+        outcome.grants.iter().filter(is_lasting).map(|grant| &grant.permission).collect();
+    lasting.sort_by_cached_key(ToString::to_string);
+    lasting.dedup();
+    lasting
+}
+
+fn covers(grants: &[&Permission], need: &Permission) -> bool {
+    let (need, protection) = (need.as_access(), PathProtection::default());
+    grants.iter().any(|grant| grant.covers(&need, &protection))
+}
+
+/// The grants for what a run changed beyond these: the file that was there, or that is the only new one in its folder, and of others the
+/// folder that they are in.
+fn write_grants(set: &ChangeSet, lasting: &[&Permission]) -> BTreeSet<String> {
+    let is_granted = |path: &str| Permission::write(path).is_ok_and(|need| covers(lasting, &need));
+    let is_new = |change: &&Change| {
+        let mut paths = std::iter::once(&change.path).chain(&change.from);
+        !paths.all(|path| is_granted(path))
+    };
+    let changes: Vec<Change> = set.changes.iter().filter(is_new).cloned().collect();
     let made: BTreeSet<&str> = set
         .changes
         .iter()
         .filter(|change| is_new_folder(change))
         .map(|change| change.path.as_str())
         .collect();
-    let paths = set.changes.iter().flat_map(|change| {
+    let paths = changes.iter().flat_map(|change| {
         let from = change.from.as_deref().map(|from| folder_of(from, &made));
         let own = match change.kind {
             ChangeKind::Changed | ChangeKind::Mode => change.path.as_str(),
-            ChangeKind::Created if is_lasting_file(change) && is_alone(change, &set.changes) => &change.path,
+            ChangeKind::Created if is_lasting_file(change) && is_alone(change, &changes) => &change.path,
             _ if made.contains(change.path.as_str()) => outermost(&change.path, &made),
             _ => folder_of(&change.path, &made),
         };
@@ -130,6 +156,14 @@ pub fn print(outcome: &Outcome, changes: Option<&ChangeSet>, skill: Option<&str>
     if others > 0 {
         output::eprint(&format!(" … and {others} more"));
     }
+    let lasting = lasting_grants(outcome);
+    if !lasting.is_empty() {
+        let names: Vec<String> =
+            lasting.iter().take(MAX_LASTING).map(|grant| escape_line(&grant.to_string())).collect();
+        let others = lasting.len() - names.len();
+        let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+        output::eprint(&format!("it has already: {}{others}", names.join(", ")));
+    }
     if !doubtful.is_empty() {
         let names = escape_line(&doubtful.join(", "));
         output::eprint(&format!("not proposed, since it opens more than it seems to: {names}"));
@@ -153,7 +187,8 @@ pub fn print(outcome: &Outcome, changes: Option<&ChangeSet>, skill: Option<&str>
         ));
         return;
     };
-    output::eprint("with these grants it has what it asked for:");
+    let these = if lasting.is_empty() { "these grants" } else { "these grants as well" };
+    output::eprint(&format!("with {these} it has what it asked for:"));
     output::eprint(&format!("  {COMMAND} allow {} {words}", quoted(skill)));
     let is_untrusted = session.engine().is_ok_and(|engine| {
         let registry = engine.registry();

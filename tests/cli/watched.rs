@@ -107,6 +107,54 @@ fn a_trial_prints_one_line_of_grants_and_applies_only_on_request() {
 }
 
 #[test]
+fn a_second_trial_has_what_was_remembered_and_proposes_the_rest() {
+    let project = project();
+    let allow = |grants: &[&str]| {
+        assert_eq!(project.metier(&["trust", "--yes", "report"]).code, 0);
+        let answer = project.metier(&[&["allow", "report"], grants].concat());
+        assert_eq!(answer.code, 0, "{answer:?}");
+    };
+    allow(&["home:.config/tool.json", "net:api.example.org", "write:docs/a.txt"]);
+    let Some(answer) = metier(&project, &["try", "report", "--json"]) else { return };
+    let outcome = answer.json();
+    assert_eq!(outcome["proposed_grants"], json!(["env:REPORT_API_KEY", "write:reports"]));
+    let all = refused(&outcome);
+    assert!(!all.iter().any(|line| line.starts_with("path ~/")), "{all:?}");
+    // The granted host does not exist, which is no lack of a grant.
+    assert!(all.contains(&"host api.example.org:443 -".to_owned()), "{all:?}");
+    let shown = metier(&project, &["try", "report"]).unwrap().stderr;
+    assert!(
+        shown.contains("it has already: home:.config/tool.json, net:api.example.org, write:docs/a.txt"),
+        "{shown}"
+    );
+    assert!(shown.contains("with these grants as well it has what it asked for:\n  metier allow report env:REPORT_API_KEY write:reports\n"), "{shown}");
+    allow(&["env:REPORT_API_KEY", "write:reports"]);
+    let outcome = metier(&project, &["try", "report", "--json"]).unwrap().json();
+    assert_eq!(outcome["proposed_grants"], json!([]), "{outcome}");
+    assert!(!project.path("reports").exists() && project.read("docs/a.txt") == "one\n");
+    // What was granted was granted to other files.
+    super::cli::write(&project.path(".metier/skills/report/scripts/main.py"), format!("{SCRIPT}# more\n"));
+    let outcome = metier(&project, &["try", "report", "--json"]).unwrap().json();
+    assert_eq!(outcome["proposed_grants"].as_array().unwrap().len(), 5, "{outcome}");
+    let without = ["try", "report", "--trust", "--no-remembered", "--json"];
+    assert_eq!(metier(&project, &without).unwrap().json()["proposed_grants"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_trial_with_a_remembered_place_in_the_home_says_that_it_is_no_copy() {
+    let project = Project::new().shell("list", "echo x > ~/Documents/list.md; echo y > docs/new.md");
+    let project = project.file("docs/a.txt", "one\n");
+    std::fs::create_dir_all(project.home().join("Documents")).unwrap();
+    assert_eq!(project.metier(&["trust", "--yes", "list"]).code, 0);
+    assert_eq!(project.metier(&["allow", "list", "home-write:Documents"]).code, 0);
+    let Some(answer) = metier(&project, &["try", "list"]) else { return };
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let sentence = "it could change your home itself, of which no copy was made (home-write:Documents)";
+    assert!(answer.stderr.contains(sentence), "{}", answer.stderr);
+    assert!(answer.stderr.contains("  metier allow list write:docs/new.md\n"), "{}", answer.stderr);
+}
+
+#[test]
 fn a_trial_proposes_the_one_new_file_of_a_folder_and_that_grant_is_enough() {
     let made = |script: &str| {
         let project = Project::new()
