@@ -12,7 +12,7 @@ use metier::engine::{Invocation, Outcome};
 use metier::error::Result;
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::executor::ProjectCopy;
+use metier_core::executor::{PlaceholderVariables, ProjectCopy};
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
@@ -86,6 +86,10 @@ impl PreviewArgs {
     pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
         let invocation = if self.watch { invocation.watch() } else { invocation };
         let invocation = if self.is_trial { invocation.ask_about_hosts() } else { invocation };
+        // What is applied shall be made of no placeholder.
+        let has_placeholders = self.is_trial && !self.applies;
+        let invocation =
+            if has_placeholders { invocation.extension(PlaceholderVariables) } else { invocation };
         let is_in_copy = self.preview || self.undoable;
         let invocation = if is_in_copy { invocation.extension(ProjectCopy) } else { invocation };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }

@@ -207,8 +207,14 @@ fn refused_line(refused: &RefusedAccess) -> String {
         RefusedTarget::Variable(name) => ("variable", name),
         _ => ("access", &refused.reason.clone().unwrap_or_default()),
     };
-    let why = refused.permission.as_ref().or(refused.reason.as_ref());
-    let why = why.map(|why| format!(": {}", escape_line(why))).unwrap_or_default();
+    let why = match (&refused.permission, &refused.reason) {
+        (Some(permission), Some(reason)) => {
+            format!(": {} ({})", escape_line(permission), escape_line(reason))
+        }
+        (why, reason) => {
+            why.as_ref().or(reason.as_ref()).map(|why| format!(": {}", escape_line(why))).unwrap_or_default()
+        }
+    };
     format!(" {what:<9} {}{why}", escape_line(name))
 }
 

@@ -140,6 +140,117 @@ fn a_second_trial_has_what_was_remembered_and_proposes_the_rest() {
     assert_eq!(metier(&project, &without).unwrap().json()["proposed_grants"].as_array().unwrap().len(), 5);
 }
 
+/// Stops at once without its key, and says of each variable what it has.
+const KEY_FIRST: &str = "
+import os, sys, urllib.request
+key = os.environ.get('REPORT_API_KEY')
+if not key:
+    sys.exit('REPORT_API_KEY is not set')
+print(len(key), key[:4], key == 'rk-0123456789abcdefghij', [name for name in (
+    'REPORT_REGION', 'REPORT_SSL_CERT', 'REPORT_PROXY_AUTH', 'REPORT_KEY_FILE', 'REPORT_OTHER_TOKEN',
+    'PATH_TO_REPORT', 'NODE_OPTIONS') if name in os.environ])
+hook = os.environ.get('REPORT_WEBHOOK')
+for address in [hook, 'https://api.example.org/v1']:
+    try: urllib.request.urlopen(address, data=key.encode(), timeout=5)
+    except Exception as error: print(type(error).__name__)
+open('report.md', 'w').write(key)
+";
+
+/// Runs it with these arguments, with variables of all kinds set.
+fn key_first(project: &Project, args: &[&str]) -> Option<Answer> {
+    let mut command = project.command(args);
+    command.env("REPORT_API_KEY", "rk-0123456789abcdefghij").env("REPORT_REGION", "eu-west-1");
+    command.env("REPORT_SSL_CERT", "a-cert-0123456789").env("REPORT_PROXY_AUTH", "me:0123456789abcdef");
+    command.env("REPORT_KEY_FILE", "/home/me/key.json").env("NODE_OPTIONS", "--require=0123456789abcdef");
+    command.env("REPORT_WEBHOOK", "https://hooks.internal.example/services/0123456789abcdef");
+    let answer: Answer = command.output().unwrap().into();
+    let has_no_copy = answer.stderr.contains("failed to run in a copy of the project");
+    if find_program("python3").is_none() || has_no_copy {
+        not_run("a trial with placeholders", "no python3, or no copy of the project");
+        return None;
+    }
+    Some(answer)
+}
+
+fn key_first_project() -> Project {
+    Project::new().skill(".metier/skills/report").file(".metier/skills/report/scripts/main.py", KEY_FIRST)
+}
+
+#[test]
+fn a_trial_gives_random_placeholders_for_secrets_so_that_all_needs_are_seen_in_one_round() {
+    let project = key_first_project();
+    let Some(answer) = key_first(&project, &["try", "report", "--json"]) else { return };
+    let outcome = answer.json();
+    // The same form as the key, which is never there, and nothing for what is no secret or leads programs elsewhere.
+    let value = outcome["value"].as_str().unwrap_or_default();
+    assert!(value.starts_with("23 "), "{answer:?}");
+    assert!(value.contains(" False []\nURLError\nURLError\n"), "{answer:?}");
+    assert!(!answer.stdout.contains("rk-0123456789abcdefghij"), "{answer:?}");
+    let grants = outcome["proposed_grants"].as_array().unwrap();
+    for grant in ["env:REPORT_API_KEY", "env:REPORT_WEBHOOK", "net:api.example.org", "write:report.md"] {
+        assert!(grants.contains(&json!(grant)), "{grant}: {grants:?}");
+    }
+    let hosts = grants.iter().filter(|grant| grant.as_str().unwrap().starts_with("net:"));
+    assert_eq!(hosts.count(), 1, "the host of a placeholder is none: {grants:?}");
+    let row = |name: &str| {
+        let rows = outcome["refused"].as_array().unwrap();
+        rows.iter().find(|row| row["variable"] == name).unwrap_or_else(|| panic!("{name}: {rows:?}")).clone()
+    };
+    assert_eq!(row("REPORT_API_KEY")["reason"], "a random placeholder stood in for it");
+    assert_eq!(row("REPORT_REGION")["reason"], Value::Null);
+    let warning = "scripts/main.py had random placeholders in the place of variables that it reads and was not granted (REPORT_API_KEY, REPORT_WEBHOOK)";
+    let log = outcome["log"].to_string();
+    assert!(log.contains(warning), "{log}");
+    // A key that is not set is not made up.
+    let answer = project.command(&["try", "report", "--json"]).env_remove("REPORT_API_KEY").output().unwrap();
+    let outcome = Answer::from(answer).json();
+    assert!(outcome["error"]["message"].as_str().unwrap().contains("REPORT_API_KEY is not set"), "{outcome}");
+}
+
+#[test]
+fn no_run_but_a_trial_that_applies_nothing_has_placeholders() {
+    let project = key_first_project();
+    for args in [
+        &["try", "report", "--apply"][..],
+        &["try", "report", "--for-model", "--trust"],
+        &["run", "report", "--watch"],
+        &["run", "report", "--watch", "--preview"],
+        &["run", "report"],
+    ] {
+        let Some(answer) = key_first(&project, args) else { return };
+        assert!(
+            answer.code == 1 && answer.stderr.contains("REPORT_API_KEY is not set"),
+            "{args:?} {answer:?}"
+        );
+        assert!(!answer.stderr.contains("placeholder"), "{args:?} {answer:?}");
+    }
+    assert!(!project.path("report.md").exists());
+    // The value that was granted is no placeholder.
+    assert_eq!(project.metier(&["trust", "--yes", "report"]).code, 0);
+    assert_eq!(project.metier(&["allow", "report", "env:REPORT_API_KEY"]).code, 0);
+    let answer = key_first(&project, &["try", "report"]).unwrap();
+    assert!(answer.stdout.contains(" True ["), "{answer:?}");
+    assert!(answer.stderr.contains("was not granted (REPORT_WEBHOOK)"), "{answer:?}");
+}
+
+#[test]
+fn a_person_is_not_asked_about_the_host_of_a_placeholder() {
+    let project = key_first_project();
+    if key_first(&project, &["try", "report"]).is_none() {
+        return;
+    }
+    let mut command = project.command(&["try", "report"]);
+    command.env("REPORT_API_KEY", "rk-0123456789abcdefghij");
+    command.env("REPORT_WEBHOOK", "https://hooks.internal.example/services/0123456789abcdef");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("wants     net:api.example.org ");
+    terminal.press("n");
+    terminal.wait_for("Apply them to the project?");
+    terminal.press("n");
+    let (_, screen) = terminal.finish();
+    assert!(screen.matches("wants     ").count() == 1 && !screen.contains("internal"), "{screen}");
+}
+
 #[test]
 fn a_trial_with_a_remembered_place_in_the_home_says_that_it_is_no_copy() {
     let project = Project::new().shell("list", "echo x > ~/Documents/list.md; echo y > docs/new.md");

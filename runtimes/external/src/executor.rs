@@ -10,6 +10,7 @@ use crate::host_api::RequestHandler;
 use crate::leftovers;
 use crate::observation::WatchedRun;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
+use crate::placeholder_variables;
 use crate::policy;
 use crate::process::launch::Launch;
 use crate::process::run::{self, ProcessInput, ProcessOptions};
@@ -121,7 +122,9 @@ impl ExternalExecutor {
         self.script.services.launcher.prepare(&policy::launch_policy(ctx));
         policy::create_granted_folders(ctx, self.script.file.source())?;
         HomeFile::create_granted(ctx, &[ctx.project()?.root(), self.script.file.folder()]);
-        let variables = ctx.process_variables()?;
+        let mut variables = ctx.process_variables()?;
+        let file = &self.script.file;
+        placeholder_variables::add_placeholders(ctx, (file.name(), file.source()), &mut variables);
         match ctx.worker() {
             Some(worker) => self.run_in_worker(worker, &variables, input, ctx),
             None => self.run_in_sandboxed_process(&variables, input, ctx),

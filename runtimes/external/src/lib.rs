@@ -55,6 +55,8 @@ mod outside_repository;
 #[cfg(unix)]
 mod packages;
 #[cfg(unix)]
+mod placeholder_variables;
+#[cfg(unix)]
 mod policy;
 #[cfg(unix)]
 mod private_home;

@@ -24,6 +24,7 @@ use crate::hints::variable::{
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
 use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};
+use crate::placeholder_variables::has_placeholder;
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
 use crate::process::setup_error::SandboxSetupError;
@@ -367,7 +368,10 @@ fn refused_accesses(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Proces
     let variables = searched_text(ctx, script, ended).map(|text| unpassed_variables(ctx, &text, is_watched));
     let variables = variables.into_iter().flatten().map(|(name, _)| {
         let permission = Access::env(&name).narrowest_permission(ctx.permissions().protection()).to_string();
-        RefusedAccess::with_permission(permission, RefusedTarget::Variable(name), 1)
+        let reason = has_placeholder(ctx, &name).then(|| "a random placeholder stood in for it".to_owned());
+        let mut refused = RefusedAccess::with_permission(permission, RefusedTarget::Variable(name), 1);
+        refused.reason = reason;
+        refused
     });
     let hosts = ended.network.iter().flat_map(|network| &network.refused).map(|refused| {
         let (host, reason) = (RefusedTarget::Host(refused.to_string()), refused.reason.clone());

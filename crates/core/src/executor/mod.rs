@@ -170,6 +170,12 @@ pub struct ReadablePaths(pub Vec<PathBuf>);
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct WatchedAccess;
 
+/// In the extensions of a trial: a script is given random placeholders in the place of secrets that it reads and was not granted, so that it
+/// goes on and its other needs are seen.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub struct PlaceholderVariables;
+
 /// In the extensions of a run whose approver is asked about each host that a process tries to reach and nobody granted.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]

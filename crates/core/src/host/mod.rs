@@ -98,7 +98,7 @@ pub use self::run_id::RunId;
 pub use self::run_thread::{RunThreadGuard, works_for_run};
 pub use self::secret_broker::{
     HostSecrets, RunSecrets, SecretBroker, StreamConcealment, StreamReplacement, is_dropped_header,
-    unsearchable_answer,
+    is_placeholder_host, random_stand_in, unsearchable_answer,
 };
 pub use self::secret_origin::SecretOrigin;
 pub use address_space::AddressSpaceReservation;

@@ -13,7 +13,7 @@ pub struct RefusedAccess {
     /// What was refused.
     #[serde(flatten)]
     pub target: RefusedTarget,
-    /// Why no permission is named, as part of a sentence.
+    /// Why no permission is named, as part of a sentence; of a variable in a trial, that a random placeholder stood in for it.
     pub reason: Option<String>,
     /// In how many system calls or connections.
     pub count: u64,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use metier_core::executor::{ForModel, HostQuestions};
-use metier_core::host::SkillContext;
+use metier_core::host::{SkillContext, is_placeholder_host};
 use metier_core::policy::DEFAULT_PORTS;
 
 /// The most hosts of a run that a person is asked about.
@@ -46,7 +46,7 @@ impl HostApprovals {
     /// Whether a connection to this host at this port may be made after a question: nobody has said no.
     pub(super) fn is_open(&self, host: &str, port: u16) -> bool {
         let is_name = host.parse::<IpAddr>().is_err() && host.contains('.');
-        if !is_name || !DEFAULT_PORTS.contains(&port) {
+        if !is_name || is_placeholder_host(host) || !DEFAULT_PORTS.contains(&port) {
             return false;
         }
         let answers = self.lock();

@@ -5,13 +5,16 @@ use std::sync::{Mutex, PoisonError};
 
 use super::refusal::Refusal;
 use super::rules::EgressRules;
-use metier_core::host::{MisplacedSecret, NetworkReport, RefusedConnection};
+use metier_core::host::{MisplacedSecret, NetworkReport, RefusedConnection, is_placeholder_host};
 
 /// The maximum number of different refusals that are kept.
 const MAX_REFUSED: usize = 64;
 
 /// Why a connection was refused that a grant would open.
 pub(crate) const NOT_GRANTED: &str = "it is not granted";
+
+/// Why no grant opens a host that stands in for that of a secret.
+const PLACEHOLDER_HOST: &str = "it stands in for the host in a variable that the script was not granted";
 
 /// Shared by the thread that serves the network and the run.
 #[derive(Default)]
@@ -114,7 +117,11 @@ impl NetworkLog {
         self.add_refused(RefusedConnection::new(host, port, reason, permission));
     }
 
-    fn add_refused(&self, refused: RefusedConnection) {
+    fn add_refused(&self, mut refused: RefusedConnection) {
+        if is_placeholder_host(&refused.host) {
+            PLACEHOLDER_HOST.clone_into(&mut refused.reason);
+            refused.permission = None;
+        }
         self.update(|report| {
             report.refused_count += refused.count;
             let has_room = report.refused.len() < MAX_REFUSED;

@@ -184,6 +184,12 @@ pub(crate) fn unpassed_variable_warnings(ctx: &SkillContext, script: &ScriptText
     unpassed_variables(ctx, script, false).into_iter().map(warning).collect()
 }
 
+/// Whether the value of a variable of this name may be a secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    is_secret_variable(name)
+        || name.split('_').any(|word| SECRET_WORDS.split('|').any(|secret| secret == word))
+}
+
 /// The variables that a script reads, that are set here and were not passed, each with the help that names the grant.
 pub(crate) fn unpassed_variables(
     ctx: &SkillContext,
@@ -192,9 +198,7 @@ pub(crate) fn unpassed_variables(
 ) -> Vec<(String, Help)> {
     let is_named = |name: &String| {
         let is_common = || COMMON_VARIABLES.split_whitespace().any(|start| name.starts_with(start));
-        let is_private = || name.split('_').any(|word| SECRET_WORDS.split('|').any(|secret| secret == word));
-        let is_secret = || is_secret_variable(name) || is_private();
-        name.trim_matches('_').contains('_') && (with_secrets || !is_secret()) && !is_common()
+        name.trim_matches('_').contains('_') && (with_secrets || !is_secret_name(name)) && !is_common()
     };
     let grant = |name: &str| {
         let access = variable_access(name).filter(|_| with_secrets || ctx.has_plain_variable(name))?;

@@ -24,6 +24,7 @@ use replacement::Replacement;
 
 pub use concealment::StreamConcealment;
 pub use messages::{is_dropped_header, unsearchable_answer};
+pub use placeholder::{is_placeholder_host, random_stand_in};
 pub use replacement::StreamReplacement;
 
 /// The port of a host that is named without one.

@@ -8,6 +8,9 @@ const MIN_BITS: f64 = 64.0;
 /// The longest secret that goes into a request.
 const MAX_BYTES: usize = 4 << 10;
 
+/// How hosts end that stand in for others: by RFC 6761 there is none of such a name.
+const PLACEHOLDER_DOMAIN: &str = ".placeholder.invalid";
+
 const DIGITS: &[u8] = b"0123456789";
 const HEX: &[u8] = b"0123456789abcdef";
 const CAPITAL_HEX: &[u8] = b"0123456789ABCDEF";
@@ -30,6 +33,32 @@ pub(super) fn generate(value: &str) -> Result<String, String> {
         None => randomize(value)?,
     };
     random.ok_or_else(|| "is too short to be told from other texts".into())
+}
+
+/// What a script is given in the place of a secret that it was not granted and that goes nowhere: a placeholder, or if the secret can have
+/// none, a random text. Of an address only the scheme stays; its host is one that cannot exist. `None` for a path, which would be one of
+/// nothing, and if the system has no random numbers.
+pub fn random_stand_in(value: &str) -> Option<String> {
+    const LABEL: &str = "0123456789abcdefghij";
+    const TOKEN: &str = "0123456789ABCDEFGHIJ0123456789abcdefghij";
+    if value.is_empty() || value.starts_with(['/', '~', '.']) {
+        return None;
+    }
+    let random = |form: &str| randomize(form).ok().flatten();
+    if let Some((scheme, rest)) = value.split_once("://") {
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let scheme = if is_scheme && !scheme.is_empty() { scheme } else { "https" };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.contains('@').then(|| Some(format!("{}:{}@", random(LABEL)?, random(LABEL)?)));
+        let user = user.map_or(Some(String::new()), |user| user)?;
+        return Some(format!("{scheme}://{user}{}{PLACEHOLDER_DOMAIN}/{}", random(LABEL)?, random(LABEL)?));
+    }
+    generate(value).ok().or_else(|| random(TOKEN))
+}
+
+/// Whether this is the host of an address that stands in for another one.
+pub fn is_placeholder_host(host: &str) -> bool {
+    host.trim_end_matches('.').to_ascii_lowercase().ends_with(PLACEHOLDER_DOMAIN)
 }
 
 /// The text with other letters and digits; `None` if it has too few of them, and an error if the system has no random numbers.
@@ -114,6 +143,31 @@ mod tests {
             "a\nb-long-enough-1",
         ] {
             assert!(generate(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_for_a_secret_has_nothing_of_it_that_opens_anything() {
+        for value in ["hunter2", "a b c", "0123456789abcdef0123456789abcdef", "x", "schlüssel"] {
+            let text = random_stand_in(value).unwrap();
+            assert!(text.len() >= 20 && !text.contains(value), "{value} {text}");
+            assert_ne!(text, random_stand_in(value).unwrap(), "new each time");
+        }
+        for (value, start) in [
+            ("https://hooks.example.com/services/T0/B0/secret", "https://"),
+            ("postgres://me:hunter2@db.internal:5432/x", "postgres://"),
+            ("a b://me@host", "https://"),
+            ("://x", "https://"),
+        ] {
+            let text = random_stand_in(value).unwrap();
+            let host = text.strip_prefix(start).and_then(|rest| rest.split('/').next()).unwrap();
+            assert!(is_placeholder_host(host) && host.contains('@') == value.contains('@'), "{text}");
+            for part in ["example", "internal", "hunter2", "secret", "services", "me:"] {
+                assert!(!text.contains(part), "{text}");
+            }
+        }
+        for value in ["", "/home/me/key.json", "~/key.json", "./key.json"] {
+            assert_eq!(random_stand_in(value), None);
         }
     }
 
