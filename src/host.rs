@@ -152,7 +152,7 @@ pub use metier_core::host::{
     LaunchPreview, Leftover, LeftoverPath, LeftoverPlace, LogLevel, LogLine, MisplacedSecret, NetworkReport,
     Observer, OutputStream, Param, PlanStep, ProcessReport, ProcessUsage, Progress, Providers, RefusedAccess,
     RefusedConnection, RefusedTarget, RunId, SampleMessage, SampleRequest, SampleResponse, SampleRole,
-    SampleUsage, SamplingProvider, SandboxPath, SandboxReport, SandboxSupport, SecretProvider, SkillContext,
-    SkillProvider, StepReport, StepStatus, StopReason, StoreProvider, Tool, ToolProvider, TreeKill,
-    ValueType, download, function, functions,
+    SampleUsage, SamplingProvider, SandboxPath, SandboxReport, SandboxSupport, ScriptGuesses, SecretProvider,
+    SkillContext, SkillProvider, StepReport, StepStatus, StopReason, StoreProvider, Tool, ToolProvider,
+    TreeKill, ValueType, download, function, functions,
 };

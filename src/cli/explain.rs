@@ -6,10 +6,12 @@ use metier::engine::{
     AutonomyReport, CalleeExplanation, Explanation, FunctionAvailability, GateReport, LimitsReport,
 };
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{AccessReason, ConsentReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport};
+use metier::host::{
+    AccessReason, ConsentReason, EnforcedLevel, LaunchPreview, SandboxPath, SandboxReport, ScriptGuesses,
+};
 use metier::policy::{GrantOrigin, GrantReport, Permission};
 
-use super::hint::explanation_with_options;
+use super::hint::{COMMAND, explanation_with_options};
 use super::requirement::requirement_row;
 use super::session::Session;
 use super::terminal::escape_line;
@@ -168,7 +170,27 @@ fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
     if process.temp_dir.is_some() {
         rows.push(("home", "a temp dir of the run, removed afterwards".into()));
     }
+    rows.extend(process.guesses.as_ref().and_then(guess_lines).map(|lines| ("guesses", lines)));
     rows
+}
+
+/// What the text of the script names; `None` if that is nothing.
+fn guess_lines(guesses: &ScriptGuesses) -> Option<String> {
+    let kinds = [
+        ("hosts", &guesses.hosts),
+        ("variables", &guesses.variables),
+        ("paths", &guesses.paths),
+        ("imports", &guesses.imports),
+        ("programs", &guesses.commands),
+    ];
+    let line = |(kind, names): (&str, &Vec<String>)| {
+        let names: Vec<String> = names.iter().map(|name| escape_line(name)).collect();
+        (!names.is_empty()).then(|| format!("{kind}: {}", names.join(", ")))
+    };
+    let lines: Vec<String> = kinds.into_iter().filter_map(line).collect();
+    let part = if guesses.is_cut { " (of its first 64 KiB)" } else { "" };
+    let heading = format!("its text{part} names the following; `{COMMAND} try` says what it does want");
+    (!lines.is_empty()).then(|| format!("{heading}\n{}", lines.join("\n")))
 }
 
 /// The protected paths inside what the process may write.

@@ -308,3 +308,35 @@ fn granted_hosts_are_explained_and_a_missing_one_is_named_with_its_option() {
     let hint = "the script tried other.test: it is not granted; if the script needs it, run with --allow net:other.test";
     assert!(run.stderr.contains(hint), "{run:?}");
 }
+
+#[test]
+fn the_text_of_a_script_is_searched_for_what_it_may_want_and_nothing_is_granted_by_it() {
+    let text = "import requests, os
+requests.get('https://api.example.com/x', headers={'k': os.environ['REPORT_KEY']})
+open('out/a\u{1b}[31m.md', 'w')
+os.system('git log')
+";
+    let project = Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.py", text);
+    if super::not_run::find_program("python3").is_none() {
+        super::not_run::not_run("guesses about a script", "python3 is not installed");
+        return;
+    }
+    let plan = explain(&project, &[]);
+    let expected = json!({
+        "hosts": ["api.example.com"], "variables": ["REPORT_KEY"], "paths": ["out/a\u{1b}[31m.md"], "imports": ["requests"],
+        "commands": ["git"], "is_cut": false,
+    });
+    assert_eq!(plan["process"]["guesses"], expected);
+    assert_eq!(plan["grants"], json!([]));
+    let page = project.metier(&["run", "x", "--explain"]).stdout;
+    for line in [
+        "hosts: api.example.com",
+        "variables: REPORT_KEY",
+        "imports: requests",
+        "programs: git",
+        "`metier try` says",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(!page.contains('\u{1b}') && !page.contains("net:api") && !page.contains("env:REPORT"), "{page}");
+}

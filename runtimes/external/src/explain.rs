@@ -13,6 +13,7 @@ use crate::outcome::{self, ProtectionGaps};
 use crate::policy;
 use crate::process::setup_error::{SandboxSetupError, probe};
 use crate::script_command::{PreparedLaunch, ProcessVariables, query_version};
+use crate::script_guesses::guesses;
 use crate::services::ExternalServices;
 use metier_core::error::Result;
 use metier_core::executor::{Script, SkillInput};
@@ -35,6 +36,12 @@ pub fn process_plan(
 
 impl ExternalExecutor {
     fn process_plan(&self, input: &SkillInput, ctx: &SkillContext) -> Result<LaunchPreview> {
+        let mut preview = self.process_preview(input, ctx)?;
+        preview.guesses = guesses(self.script.file.name(), self.script.file.source());
+        Ok(preview)
+    }
+
+    fn process_preview(&self, input: &SkillInput, ctx: &SkillContext) -> Result<LaunchPreview> {
         if Self::is_unsandboxed(ctx) {
             return self.unsandboxed_plan(input, ctx);
         }

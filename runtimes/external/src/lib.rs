@@ -78,6 +78,8 @@ mod run_temp_dir;
 #[cfg(unix)]
 mod script_command;
 mod script_file;
+#[cfg(unix)]
+mod script_guesses;
 mod services;
 mod shell_text;
 #[cfg(unix)]

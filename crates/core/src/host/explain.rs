@@ -41,10 +41,31 @@ pub struct LaunchPreview {
     pub hosts: Vec<String>,
     /// Whether the host API serves it.
     pub has_api: bool,
+    /// What the script may want, guessed from its text alone; `null` if it has none that can be read. Nothing is granted by it.
+    pub guesses: Option<ScriptGuesses>,
     /// How long its worker is kept for further runs, if its skill asks for a worker.
     pub worker: Option<WorkerOptions>,
     /// The restrictions of that sandbox that this machine enforces, as just measured with a program that does nothing.
     pub sandbox: SandboxReport,
+}
+
+/// What the text of a script names, without a run: it may want more than that, and less. Whoever wrote the script chose the texts. Of each kind
+/// at most 32 are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScriptGuesses {
+    /// The hosts of the addresses in it, with their ports.
+    pub hosts: Vec<String>,
+    /// The environment variables that it reads.
+    pub variables: Vec<String>,
+    /// The paths that it names: absolute, in the home with `~/`, and those that it opens.
+    pub paths: Vec<String>,
+    /// The packages that it imports.
+    pub imports: Vec<String>,
+    /// The programs that it starts.
+    pub commands: Vec<String>,
+    /// Whether only its first 64 KiB were searched.
+    pub is_cut: bool,
 }
 
 /// A file or folder in a sandbox, and the reason why it is there.

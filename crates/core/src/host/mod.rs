@@ -76,7 +76,7 @@ pub use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
 pub use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
-    AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, TreeKill,
+    AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, ScriptGuesses, TreeKill,
 };
 pub use self::extensions::Extensions;
 #[cfg_attr(not(unix), allow(unused_imports, reason = "no process is kept there"))]
