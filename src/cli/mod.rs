@@ -16,7 +16,6 @@ mod ctx;
 mod diagnostics;
 mod diff;
 mod doctor;
-mod doubtful_permission;
 mod env_args;
 mod env_file;
 mod exec;

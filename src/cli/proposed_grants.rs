@@ -7,9 +7,9 @@ use metier::changes::{Change, ChangeKind, ChangeSet, EntryType};
 use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
 use metier::policy::{GrantOrigin, GrantReport, Permission};
+use metier_core::host::opens_more;
 use metier_core::policy::{PathProtection, is_secret_variable};
 
-use super::doubtful_permission::opens_more;
 use super::hint::COMMAND;
 use super::output;
 use super::session::Session;

@@ -11,8 +11,8 @@ use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::{LeftoverPath, SandboxReport};
 use metier::policy::{CancelToken, Permission, SandboxMode, SkillDigest};
+use metier_core::host::opens_more;
 
-use super::doubtful_permission::opens_more;
 use super::prompt::{Question, Reply, permission_sentence};
 use super::session::Session;
 use super::terminal::escape_text;

@@ -15,14 +15,22 @@ use super::forms::ask_forms;
 use super::inventory::ServedTool;
 use super::options::McpOptions;
 use super::plan_journals::PlanJournals;
+#[cfg(unix)]
+use super::question::{self, AnswerMemory};
+#[cfg(unix)]
+use super::refusal_question::{CountedApprover, PersonAsker, RefusalQuestion};
 use super::request_state::RequestStates;
 use super::tool_run::{ProgressListener, ProgressObserver, ToolRun};
+#[cfg(unix)]
+use crate::engine::Invocation;
 use crate::engine::{Engine, Outcome};
 use crate::pending::PendingState;
 use crate::registry::Skill;
 use metier_core::error::{Result, SkillError};
 use metier_core::executor::RunOwner;
 use metier_core::host::{Approver, Observer, SamplingProvider};
+#[cfg(unix)]
+use metier_core::policy::Approval;
 use metier_core::policy::CancelToken;
 
 /// How long the server waits at its end until its calls have ended.
@@ -49,6 +57,9 @@ pub(super) struct CallServices {
     pub(super) sampling: Option<Arc<dyn SamplingProvider>>,
     /// Asks a person for what the arguments lack, in a session.
     pub(super) elicitor: Option<Elicitor>,
+    /// Asks a person after a run that failed.
+    #[cfg(unix)]
+    pub(super) asker: Option<PersonAsker>,
     /// Whose journal a plan keeps while it runs; `None` if it keeps none.
     pub(super) journal_owner: Option<String>,
     /// The name by which its client calls itself.
@@ -156,6 +167,18 @@ impl Calls {
         let journals = self.plan_journals.as_ref().zip(services.journal_owner);
         // What a step did in a copy is not done.
         let journals = journals.filter(|_| tool.tool.runs_plan(&arguments) && !self.options.previews);
+        #[cfg(unix)]
+        let asker = services.asker.filter(|_| journals.is_none());
+        #[cfg(unix)]
+        let (approver, counted) = match services.approver {
+            Some(approver) => {
+                let counted = Arc::new(CountedApprover::new(approver));
+                (Some(counted.clone() as Arc<dyn Approver>), Some(counted))
+            }
+            None => (None, None),
+        };
+        #[cfg(not(unix))]
+        let approver = services.approver;
         let observe = |listener| Arc::new(ProgressObserver(listener)) as Arc<dyn Observer>;
         let run = ToolRun {
             engine: &self.engine,
@@ -164,12 +187,14 @@ impl Calls {
             arguments,
             token: self.options.cancel.child(),
             observer: services.progress.map(observe),
-            approver: services.approver,
+            approver,
             sampling: services.sampling,
             owner: RunOwner(caller.number),
             client: services.client.unwrap_or_default(),
         };
         let invocation = run.invocation()?;
+        #[cfg(unix)]
+        let again = asker.map(|asker| (asker, Box::new(invocation.clone())));
         let place = tokio::select! {
             biased;
             () = &mut cancelled => None,
@@ -185,13 +210,65 @@ impl Calls {
                 None => run.run(invocation).await,
             }
         });
-        Ok(tokio::select! {
+        let outcome = tokio::select! {
+            outcome = &mut running => outcome,
+            () = &mut cancelled => {
+                run.token.cancel();
+                return Ok(running.await);
+            }
+        };
+        #[cfg(unix)]
+        if let Some((asker, invocation)) = again
+            && outcome.result.is_err()
+            && !counted.is_some_and(|counted| counted.has_question())
+        {
+            let memory = caller.answers;
+            let again = self.ask_and_run_again((&run, *invocation), outcome, (asker, memory), cancelled);
+            // Few calls come here, and all would hold the space.
+            return Ok(Box::pin(again).await);
+        }
+        Ok(outcome)
+    }
+
+    /// Asks a person whether a run that failed runs again with what it was refused; after a yes, the outcome of that run.
+    #[cfg(unix)]
+    async fn ask_and_run_again(
+        &self,
+        (run, invocation): (&ToolRun<'_>, Invocation),
+        outcome: Outcome,
+        (asker, memory): (PersonAsker, AnswerMemory),
+        mut cancelled: impl Future<Output = ()> + Unpin,
+    ) -> Outcome {
+        let address = &run.tool.address;
+        let (engine, called) = (self.engine.clone(), address.clone());
+        let (arguments, first, failed) = (run.arguments.clone(), invocation.clone(), outcome.clone());
+        // It reads files.
+        let find = move || RefusalQuestion::new(&engine, (&called, &first, &arguments), &failed, memory);
+        let Some(question) = tokio::task::spawn_blocking(find).await.ok().flatten() else { return outcome };
+        let ended = async {
+            tokio::select! {
+                () = &mut cancelled => {}
+                _ = run.token.cancelled() => {}
+            }
+        };
+        let answer = asker.ask(question.form.clone(), ended).await;
+        let approval = answer.map_or(Approval::No, |answer| question::approval(&answer, memory));
+        if approval == Approval::No || run.token.is_cancelled() {
+            return outcome;
+        }
+        let invocation = question.add_to(invocation);
+        if matches!(approval, Approval::Always(_)) {
+            let (engine, address) = (self.engine.clone(), address.clone());
+            tokio::task::spawn_blocking(move || question.remember(&engine, &address)).await.ok();
+        }
+        let mut running = pin!(run.run(invocation));
+        tokio::select! {
             outcome = &mut running => outcome,
             () = &mut cancelled => {
                 run.token.cancel();
                 running.await
             }
-        })
+        }
     }
 
     /// Waits until no call is in progress, and lets none begin.

@@ -56,6 +56,8 @@ mod progress;
 mod prompt_requests;
 mod prompts;
 mod question;
+#[cfg(unix)]
+mod refusal_question;
 mod request_id;
 mod request_state;
 mod resource_requests;

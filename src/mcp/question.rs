@@ -87,6 +87,26 @@ pub(super) fn yes_or_no(text: &str, title: &str, yes: &str) -> Result<ElicitRequ
     form(text.to_owned(), title, &choices)
 }
 
+/// A question with this text about another run, with a yes for one call and, where it can be remembered, one for good; `denied` if the text is
+/// too much to be shown.
+#[cfg(unix)]
+pub(super) fn refusal_request(text: &str, memory: AnswerMemory) -> Result<ElicitRequest> {
+    let yes = "Yes, run it again";
+    match memory {
+        AnswerMemory::Once => yes_or_no(text, "Run it again?", yes),
+        AnswerMemory::Remembered => {
+            // Whatever is too much for two choices is too much for three.
+            yes_or_no(text, "", "")?;
+            let choices = json!([
+                {"const": "once", "title": yes},
+                {"const": "always", "title": "Always, until a file of the skill changes"},
+                {"const": "no", "title": "No"},
+            ]);
+            form(text.to_owned(), "Run it again?", &choices)
+        }
+    }
+}
+
 fn form(message: String, title: &str, choices: &Value) -> Result<ElicitRequest> {
     let schema = json!({
         "type": "object",
@@ -192,12 +212,12 @@ fn skill_name(request: &ApprovalRequest) -> &str {
     request.qualified_name.as_deref().unwrap_or(&request.skill)
 }
 
-fn shown_name(text: &str) -> String {
+pub(super) fn shown_name(text: &str) -> String {
     whole_line(&with_lookalikes(text))
 }
 
 /// All of a text on one line: what could end a line, or is not seen, is spelled out, and so is every blank but a single space.
-fn whole_line(text: &str) -> String {
+pub(super) fn whole_line(text: &str) -> String {
     let (mut shown, mut before) = (String::with_capacity(text.len()), ' ');
     for (c, is_unseen) in mark_escapes(text) {
         if is_unseen || c.is_whitespace() && (c != ' ' || before == ' ') {

@@ -24,6 +24,8 @@ use super::null_arguments::has_null_field;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
 use super::question::AnswerMemory;
+#[cfg(unix)]
+use super::refusal_question::PersonAsker;
 use super::request_state::{RequestStates, StateOwner};
 use super::results::{Audience, MAX_TEXT, call_result, content_size, error_result};
 use super::task::Task;
@@ -66,6 +68,13 @@ impl Handler {
         let task = task_call::prepare(calls, &context, self.task_owner(&context));
         let memory = self.caller().answers;
         let postponing = postponed.as_mut().map(|postponed| Arc::new(postponed.approver(memory)));
+        // A call that is no task has no way to ask after something has run, without a session.
+        #[cfg(unix)]
+        let asker = match (&elicitor, &postponing, &task) {
+            (Some(elicitor), ..) => Some(PersonAsker::Session(elicitor.clone())),
+            (None, Some(_), Some(task)) => Some(PersonAsker::Task(task.clone())),
+            _ => None,
+        };
         let approver = match (&postponing, &task) {
             (Some(postponing), Some(task)) => {
                 Some(Arc::new(TaskApprover::new(task.clone(), postponing.clone(), memory))
@@ -84,6 +93,8 @@ impl Handler {
             approver,
             sampling,
             elicitor: form_elicitor,
+            #[cfg(unix)]
+            asker,
             journal_owner: task.as_ref().and_then(|_| self.caller().identity.clone()),
             client: client_name(&context),
             answer: answer_of(&context).cloned(),
@@ -215,6 +226,8 @@ impl Handler {
             progress,
             approver: elicitor.clone().map(|elicitor| eliciting_approver(elicitor, self.caller().answers)),
             sampling: client_model::for_call(calls, context, Some(task)),
+            #[cfg(unix)]
+            asker: elicitor.clone().map(PersonAsker::Session),
             elicitor: elicitor.filter(|_| trust.is_trusted),
             journal_owner: self.caller().identity.clone(),
             client: client_name(context),

@@ -45,6 +45,8 @@ mod plugin;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod previews;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod refusal_questions;
 mod results;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod sampling;

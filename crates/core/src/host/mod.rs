@@ -13,6 +13,8 @@ mod closure_tools;
 mod context;
 #[cfg(unix)]
 mod dir_cleaner;
+#[cfg(unix)]
+mod doubtful_permission;
 mod duration;
 mod environment;
 mod event;
@@ -73,6 +75,9 @@ pub use self::catch_panic::catch_panic;
 pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
 pub use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
+#[cfg(unix)]
+#[cfg(unix)]
+pub use self::doubtful_permission::opens_more;
 pub use self::environment::{Environment, variable_access};
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
@@ -91,7 +96,6 @@ pub use self::host_lookup::HostLookup;
 pub use self::host_paths::HostPaths;
 pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
-#[cfg(unix)]
 pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
 pub use self::run_id::RunId;

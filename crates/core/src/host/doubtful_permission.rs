@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use metier::policy::Permission;
-use metier_core::host::non_public_kind;
+use super::http::non_public_kind;
+use crate::policy::Permission;
 
 /// Whether a permission opens programs that run by themselves, or services that nobody else reaches.
 pub fn opens_more(name: &str) -> bool {
