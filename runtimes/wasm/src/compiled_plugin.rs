@@ -2,7 +2,6 @@
 
 use wasmtime::{Engine, Module as Code};
 
-use super::cache::ModuleCache;
 use super::engine::{on_demand_engine, pooling_engine};
 use crate::cache_entry;
 use crate::cache_entry::CacheKey;
@@ -11,6 +10,7 @@ use crate::module_source::ModuleSource;
 use crate::services::PluginServices;
 use crate::{compiler, deserialize};
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::UserCache;
 use metier_core::policy::CancelToken;
 
 /// The maximum size of the machine code of all modules in bytes, that of one module alone.
@@ -36,7 +36,7 @@ impl CompiledPlugin {
     pub(super) fn load_or_compile(
         sources: &[ModuleSource],
         counts: bool,
-        disk: Option<&ModuleCache>,
+        disk: Option<&UserCache>,
         shared: &PluginServices,
         cancel: &CancelToken,
     ) -> Result<Self> {
@@ -99,8 +99,8 @@ impl MachineCode {
     pub(super) fn load_or_compile_all(
         sources: &[ModuleSource],
         counts: bool,
-        reads: Option<&ModuleCache>,
-        writes: Option<&ModuleCache>,
+        reads: Option<&UserCache>,
+        writes: Option<&UserCache>,
         shared: &PluginServices,
         cancel: &CancelToken,
     ) -> Result<Vec<Self>> {
@@ -125,7 +125,7 @@ impl MachineCode {
     }
 
     /// Caches the modules that were compiled just now.
-    pub(super) fn store_new(modules: &[Self], disk: Option<&ModuleCache>) {
+    pub(super) fn store_new(modules: &[Self], disk: Option<&UserCache>) {
         let Some(disk) = disk else { return };
         for module in modules {
             if let Some(key) = &module.new_entry {
@@ -138,8 +138,8 @@ impl MachineCode {
     fn load_or_compile(
         source: &ModuleSource,
         counts: bool,
-        reads: Option<&ModuleCache>,
-        writes: Option<&ModuleCache>,
+        reads: Option<&UserCache>,
+        writes: Option<&UserCache>,
         shared: &PluginServices,
         cancel: &CancelToken,
     ) -> Result<Self> {
@@ -168,7 +168,7 @@ impl MachineCode {
 
 /// The metadata of a cached module, its entry, and where the machine code begins there.
 fn read_entry(
-    disk: &ModuleCache,
+    disk: &UserCache,
     key: &CacheKey,
     source: &ModuleSource,
 ) -> Option<(ModuleMetadata, Vec<u8>, usize)> {

@@ -30,16 +30,12 @@ mod budget;
 #[cfg(unix)]
 mod cache;
 mod deserialize;
-#[cfg(unix)]
-mod file_owner;
-#[cfg(unix)]
-mod mac_key;
 #[cfg(not(unix))]
 mod cache {
     //! Nothing is cached on disk on systems whose directories do not record their owner.
-    pub(super) enum ModuleCache {}
+    pub(super) enum UserCache {}
 
-    pub(super) fn user_cache() -> Option<&'static ModuleCache> {
+    pub(super) fn user_cache() -> Option<&'static UserCache> {
         None
     }
 
@@ -47,8 +43,8 @@ mod cache {
         None
     }
 
-    impl ModuleCache {
-        pub(super) fn mac_key(&self) -> &crate::cache_entry::MacKey {
+    impl UserCache {
+        pub(super) fn mac_key(&self) -> &metier_core::host::MacKey {
             match *self {}
         }
 

@@ -120,10 +120,12 @@ pub const CONFIG_FILE: &str = "config.toml";
 /// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// Their content: compiled modules and the key, the trust store, what skills keep, the journals of plans, prepared packages,
+/// Their content: compiled modules, what is remembered of the folders of projects, the key, the trust store, what skills keep, the journals of plans, prepared packages,
 /// pending calls, the audit log, and change sets.
 pub const WASM_CACHE_DIR: &str = "wasm";
-/// The file with the key that authenticates compiled modules.
+/// What is remembered of the folders of projects.
+pub const LISTINGS_CACHE_DIR: &str = "folder-listings";
+/// The file with the key that authenticates what is cached.
 pub const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
 const TRUST_DIR: &str = "trust";
 const SKILL_STATE_DIR: &str = "skill-state";
@@ -159,7 +161,7 @@ pub const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "
 fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
     if folder.eq_ignore_ascii_case(DIR_NAME) {
-        [WASM_CACHE_DIR, WASM_CACHE_KEY_FILE].into_iter().chain(DATA_ENTRIES).any(is)
+        [WASM_CACHE_DIR, LISTINGS_CACHE_DIR, WASM_CACHE_KEY_FILE].into_iter().chain(DATA_ENTRIES).any(is)
     } else {
         is_temp_dir_name(folder)
             && name
@@ -280,6 +282,7 @@ mod tests {
             "a/b/metier-1000/host-0123456789abcdef/metier-Ab12Cd/python/metier.py",
             "tmp/METIER-0/Host-x",
             ".cache/metier/wasm/0",
+            ".cache/metier/folder-listings/0",
             "st/metier/wasm-cache.key",
             "st/Metier/WASM-CACHE.KEY",
             ".local/share/metier/trust/trust.json",

@@ -58,6 +58,8 @@ pub mod temp_dirs;
 mod tool_layer;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub mod untrusted;
+#[cfg(feature = "user-cache")]
+mod user_cache;
 mod value_size;
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
@@ -105,6 +107,10 @@ pub use self::secret_broker::{
     is_placeholder_host, random_stand_in, unsearchable_answer,
 };
 pub use self::secret_origin::SecretOrigin;
+#[cfg(feature = "user-cache")]
+pub use self::user_cache::MacKey;
+#[cfg(all(feature = "user-cache", unix))]
+pub use self::user_cache::{CacheLimits, UserCache};
 pub use address_space::AddressSpaceReservation;
 pub use args::Args;
 pub use context::HostApiClient;

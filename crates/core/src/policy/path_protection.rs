@@ -4,7 +4,7 @@
 use super::autorun::{is_in_folder, runs_on_open};
 
 /// Which paths of a project need a permission that names them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PathProtection {
     skill_folders: Vec<String>,
     /// Paths that are protected because of what they are, and whether reading them is protected, too.

@@ -2,8 +2,12 @@
 
 pub(super) mod creation_guard;
 pub(super) mod fingerprint;
+mod folder_stamp;
 pub(super) mod granted_paths;
 mod listing;
+mod listing_cache;
+#[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), path = "listing_file_unsupported.rs")]
+mod listing_file;
 mod path_errors;
 pub(super) mod path_trace;
 pub(super) mod quarantine;

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::protected::granted_paths::{defining_files, symlinks_along};
-use crate::protected::listing::{ListedEntry, Listing, Listings};
+use crate::protected::listing::{ListedEntry, Listing};
+use crate::protected::listing_cache::Listings;
 use crate::protected::path_errors::{is_dangling, is_inaccessible};
 use crate::protected::scan_result::{ScanNotes, ScanResult, Version};
 use metier_core::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir, may_be_metier_dir};

@@ -10,23 +10,28 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::super::cache::ModuleCache;
+use super::super::cache::LIMITS;
 use super::super::linked_plugin::LinkedPlugin;
 use super::{entered_at, module, shared, source};
 use crate::cache_entry;
-use crate::cache_entry::{CacheKey, MacKey};
+use crate::cache_entry::CacheKey;
 use crate::compiled_plugin::CompiledPlugin;
 use crate::imports::ResolvedImport;
 use crate::metadata::ModuleMetadata;
 use crate::module_source::{ModuleRole, ModuleSource};
 use metier_core::error::ErrorKind;
 use metier_core::executor::Script;
-use metier_core::host::SkillContext;
+use metier_core::host::{MacKey, SkillContext, UserCache};
 use metier_core::policy::{CancelToken, Limits};
+
+/// The cache in these folders.
+fn open_cache(own: &Path, state: &Path) -> Result<UserCache, String> {
+    UserCache::open_in(own, "wasm", state, LIMITS)
+}
 
 /// A cache of this test's own.
 struct CacheFixture {
-    cache: ModuleCache,
+    cache: UserCache,
     folder: PathBuf,
     state: PathBuf,
     _home: TempDir,
@@ -36,7 +41,7 @@ impl CacheFixture {
     fn new() -> Self {
         let home = TempDir::new().unwrap();
         let (base, state) = (home.path().join("cache \"quoted\""), home.path().join("state/metier"));
-        let cache = ModuleCache::open(&base.join("metier"), &state).unwrap();
+        let cache = open_cache(&base.join("metier"), &state).unwrap();
         Self { cache, folder: base.join("metier/wasm"), state, _home: home }
     }
 
@@ -46,8 +51,8 @@ impl CacheFixture {
     }
 
     /// The same folders, as another process of the user's finds them.
-    fn reopen(&self) -> Result<ModuleCache, String> {
-        ModuleCache::open(self.folder.parent().unwrap(), &self.state)
+    fn reopen(&self) -> Result<UserCache, String> {
+        open_cache(self.folder.parent().unwrap(), &self.state)
     }
 
     /// The result of a plug-in that is loaded through the cache.
@@ -246,7 +251,7 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         let base = home.path().join("cache");
         fs::create_dir(&base).unwrap();
         lay_out(&base);
-        let found = ModuleCache::open(&base.join("metier"), &home.path().join("metier")).err().unwrap();
+        let found = open_cache(&base.join("metier"), &home.path().join("metier")).err().unwrap();
         assert!(found.contains(reason), "{found}");
     };
     let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -268,7 +273,7 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         refused(&lay_out, part);
     }
     let state = TempDir::new().unwrap();
-    let at = |path: &str| ModuleCache::open(Path::new(path), &state.path().join("metier"));
+    let at = |path: &str| open_cache(Path::new(path), &state.path().join("metier"));
     // Only root can give a folder away; to anybody else, root's are somebody else's.
     if rustix::process::geteuid().is_root() {
         refused(&|base| chown(base, Some(65534), None).unwrap(), "belongs to somebody else");
@@ -315,14 +320,13 @@ fn nothing_is_kept_in_a_project_or_a_skill_or_where_a_script_comes() {
         fs::create_dir_all(home.path().join("project/st")).unwrap();
         fs::create_dir(home.path().join("project").join(sign)).unwrap();
         for (cache, state) in [("project/ca/metier", "st/metier"), ("ca/metier", "project/st/metier")] {
-            let refused =
-                ModuleCache::open(&home.path().join(cache), &home.path().join(state)).err().unwrap();
+            let refused = open_cache(&home.path().join(cache), &home.path().join(state)).err().unwrap();
             assert!(refused.contains("is a project"), "{refused}");
         }
         assert!(!home.path().join("project/st/metier").exists());
     }
     let home = TempDir::new().unwrap();
-    let at = || ModuleCache::open(&home.path().join("ca/metier"), &home.path().join("project/st/metier"));
+    let at = || open_cache(&home.path().join("ca/metier"), &home.path().join("project/st/metier"));
     fs::create_dir_all(home.path().join("project")).unwrap();
     let project = fs::canonicalize(home.path().join("project")).unwrap();
     let in_sight = VisibilityLock::acquire(&[&project]);

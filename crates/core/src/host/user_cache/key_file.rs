@@ -1,4 +1,4 @@
-//! The user's key, with which the host authenticates cached machine code. It is in a folder of metier's own that no script
+//! The file of the user's key, with which the host authenticates what is cached, machine code above all. It is in a folder of metier's own that no script
 //! can reach, wherever that is, and the compiler processes never see it.
 
 use std::fs::File;
@@ -11,9 +11,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlin
 use rustix::io::Errno;
 
 use super::file_owner::check_owner;
-use crate::cache_entry::MacKey;
-use metier_core::host::metier_dirs;
-use metier_core::host::visibility_lock::is_visible_to_scripts;
+use super::mac_key::MacKey;
+use crate::host::metier_dirs;
+use crate::host::visibility_lock::is_visible_to_scripts;
 
 /// The file, 32 random bytes.
 const FILE_NAME: &str = metier_dirs::WASM_CACHE_KEY_FILE;
