@@ -142,6 +142,7 @@ impl EngineInner {
             project: &self.folders.first().path,
             refused: &[],
             untrusted,
+            lookups: None,
         }
     }
 

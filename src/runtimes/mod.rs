@@ -19,7 +19,7 @@ pub use self::table::Runtimes;
 pub(crate) use metier_core::executor::is_plugin_manifest;
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use metier_core::host::metier_dirs;
-pub(crate) use metier_external::{InterpreterSearch, ProgramVersion};
+pub(crate) use metier_external::{InterpreterSearch, LookupCache, ProgramVersion};
 
 impl Runtimes {
     /// The runtimes of this version of metier, built in or not.

@@ -7,7 +7,7 @@ use crate::egress::EgressRules;
 use crate::executor::ExternalExecutor;
 use crate::interpreter::detect;
 use crate::interpreter::path::{find_on_path, is_executable_file, search_path};
-use crate::interpreter::version_manager::precede_shims;
+use crate::interpreter::version_manager::{ShimCache, precede_shims};
 use crate::outcome::refusal_hint;
 use crate::outcome::{self, ProtectionGaps};
 use crate::policy;
@@ -195,7 +195,7 @@ fn with_refusal(mut support: SandboxSupport, refusal: Option<Refusal>) -> Sandbo
 /// The commands that run scripts, installed or not, with the version that they report.
 pub fn interpreters(services: &ExternalServices, project: &Path) -> Vec<InterpreterReport> {
     let untrusted = UntrustedDirs::new(services.folders().iter().map(PathBuf::as_path).chain([project]));
-    let folders = precede_shims(search_path(), project, &untrusted);
+    let folders = precede_shims(search_path(), project, &untrusted, &ShimCache::default());
     detect::commands()
         .into_iter()
         .map(|(name, endings)| {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::interpreter::detect::Interpreter;
+#[cfg(unix)]
+pub use crate::interpreter::lookup_cache::LookupCache;
 use crate::interpreter::path::search_path;
 use crate::services::ExternalServices;
 #[cfg(unix)]
@@ -10,6 +12,11 @@ use crate::{packages::interpreter_query, program_version::interpreter_version};
 use metier_core::error::Result;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_packages::RequiredPython;
+
+/// The answers of one look at many scripts: none, where no script is started.
+#[cfg(not(unix))]
+#[derive(Default)]
+pub struct LookupCache;
 
 /// A script whose interpreter is looked for.
 pub struct InterpreterSearch<'a> {
@@ -30,6 +37,9 @@ pub struct InterpreterSearch<'a> {
     pub refused: &'a [PathBuf],
     /// The folders that scripts may change.
     pub untrusted: &'a UntrustedDirs,
+    /// What is shared with the searches for other scripts in the same moment.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+    pub lookups: Option<&'a LookupCache>,
 }
 
 impl InterpreterSearch<'_> {
@@ -41,9 +51,12 @@ impl InterpreterSearch<'_> {
         {
             let skill = self.skill.filter(|_| !has_packages);
             let projects = (self.project, self.refused);
-            let query = interpreter_query(&interpreter, skill, projects, self.untrusted.clone());
+            let own = LookupCache::default();
+            let lookups = self.lookups.unwrap_or(&own);
+            let untrusted = self.untrusted.clone();
+            let query = interpreter_query(&interpreter, skill, projects, untrusted, &lookups.shims);
             let versions = |program: &Path| interpreter_version(services, self.untrusted, program);
-            Ok(query.locate(self.path, &versions)?.program)
+            lookups.program(query, |query| Ok(query.locate(self.path, &versions)?.program))
         }
         #[cfg(not(unix))]
         {

@@ -110,7 +110,7 @@ pub use self::explain::{interpreters, process_plan, sandbox_support};
 pub use self::host_api::client_main;
 pub use self::interpreter::detect::{check_override, interpreter_name, looks_like_script};
 pub use self::interpreter::path::{find_trusted, is_on_path};
-pub use self::interpreter_search::InterpreterSearch;
+pub use self::interpreter_search::{InterpreterSearch, LookupCache};
 #[cfg(unix)]
 pub use self::policy::new_files;
 #[cfg(unix)]

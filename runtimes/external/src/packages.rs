@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::interpreter::cache::InterpreterQuery;
 use crate::interpreter::detect::{Interpreter, InterpreterCommand};
+use crate::interpreter::version_manager::ShimCache;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::WithoutProjectPackages;
 use metier_core::host::SkillContext;
@@ -53,10 +54,11 @@ pub fn interpreter_query(
     skill: Option<&Path>,
     (project, refused): (&Path, &[PathBuf]),
     untrusted: UntrustedDirs,
+    shims: &ShimCache,
 ) -> InterpreterQuery {
     let project_used = Some(project).filter(|project| !refused.iter().any(|refused| refused == project));
     let environments = skill.map(|skill| virtual_environments(interpreter, skill, project_used));
-    InterpreterQuery::new(interpreter, project, untrusted)
+    InterpreterQuery::new(interpreter, project, untrusted, shims)
         .without_programs_of(refused)
         .with_dirs_before_path(environments.unwrap_or_default())
 }

@@ -15,6 +15,7 @@ use crate::interpreter::cache::Installation;
 use crate::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::interpreter::path::search_path;
 use crate::interpreter::version;
+use crate::interpreter::version_manager::ShimCache;
 use crate::outcome::{self, ProtectionGaps};
 use crate::policy::{self, ProjectAccess, RunPaths};
 use crate::private_home::{self, HomeMounts};
@@ -337,7 +338,8 @@ impl ScriptCommand {
         };
         let refused = WithoutProjectPackages::in_run(ctx);
         let skill = prepared.is_none().then_some(skill);
-        let query = packages::interpreter_query(&interpreter, skill, (project, refused), untrusted.clone());
+        let (projects, shims) = ((project, refused), ShimCache::default());
+        let query = packages::interpreter_query(&interpreter, skill, projects, untrusted.clone(), &shims);
         let installation = self.services.interpreter_cache.installation(query, name, &versions)?;
         Ok((installation, prepared))
     }

@@ -15,7 +15,7 @@ use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{Engine, EngineInner, Invocation};
 use crate::registry::{Skill, parallel_map};
-use crate::runtimes::Runtime;
+use crate::runtimes::{LookupCache, Runtime};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{RuntimeId, WithoutProjectPackages};
 use metier_core::host::{ContextBuilder, Extensions, Providers, SkillContext};
@@ -41,7 +41,7 @@ pub(in crate::engine) struct AvailabilityCheck<'e> {
     conditions: RunConditions,
     known: HashMap<String, Needed>,
     /// The script of each skill that runs if nobody names one, by its qualified name.
-    scripts: HashMap<String, Arc<Result<SelectedScript>>>,
+    scripts: HashMap<String, Arc<MainScript>>,
     /// Whether a program of this name is on `PATH`.
     programs: HashMap<String, bool>,
     /// The skills that are being checked, each needed by the one before.
@@ -51,6 +51,13 @@ pub(in crate::engine) struct AvailabilityCheck<'e> {
 /// A skill in a circle of skills that need each other: its qualified name and its name.
 type CirclePart = (String, String);
 
+/// The script of a skill that runs if nobody names one.
+struct MainScript {
+    selected: Result<SelectedScript>,
+    /// What it requires, or why it would not start, if that was looked at already.
+    checked: Option<Result<Vec<Requirement>>>,
+}
+
 /// Under which conditions the skills would run.
 #[derive(Clone)]
 pub(super) struct RunConditions {
@@ -58,13 +65,15 @@ pub(super) struct RunConditions {
     pub(super) probe: Option<Probe>,
     /// The projects whose interpreters and packages are not used.
     pub(super) refused: Arc<[PathBuf]>,
+    /// What was found on `PATH`.
+    pub(super) lookups: Arc<LookupCache>,
 }
 
 impl RunConditions {
     /// Those of a run without the interpreters and packages of these projects, if any.
     fn refusing(refused: Option<WithoutProjectPackages>) -> Self {
         let refused = refused.map_or_else(|| Arc::from([]), |WithoutProjectPackages(projects)| projects);
-        Self { probe: None, refused }
+        Self { probe: None, refused, lookups: Arc::default() }
     }
 }
 
@@ -177,7 +186,7 @@ impl EngineInner {
         // What asks the file system is done for many skills at a time.
         let unchanged = parallel_map(skills, |skill| {
             let known = known(skill).filter(|known| known.is_current(None))?;
-            Some(Arc::new(self.selected_script(&known, ScriptChoice::Main)))
+            Some(Arc::new(self.main_script(&set, &known, conditions)))
         });
         let changed = skills.iter().zip(&unchanged).filter(|(_, unchanged)| unchanged.is_none());
         let changed: HashSet<PathBuf> =
@@ -207,6 +216,18 @@ impl EngineInner {
             }
         };
         skills.iter().zip(unchanged).map(availability).collect()
+    }
+
+    /// The main script of a skill. Of one that is a process of its own, what it requires is looked at as well.
+    fn main_script(&self, set: &SkillSet, skill: &Skill, conditions: &RunConditions) -> MainScript {
+        let selected = self.selected_script(skill, ScriptChoice::Main);
+        let is_process = |selected: &&SelectedScript| selected.runtime == RuntimeId::EXTERNAL;
+        let process = selected.as_ref().ok().filter(is_process);
+        let could_run = self.runtimes.get(RuntimeId::EXTERNAL).and_then(Runtime::check_available).is_ok()
+            && self.check_enabled(skill).is_ok();
+        let checked = process.filter(|_| could_run);
+        let checked = checked.map(|selected| self.check_script(set, selected, skill, conditions));
+        MainScript { selected, checked }
     }
 
     fn check_current(
@@ -306,8 +327,9 @@ impl<'e> AvailabilityCheck<'e> {
         Self { engine, set, conditions, known, scripts, programs, path: Vec::new() }
     }
 
-    fn selected_script(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Arc<Result<SelectedScript>> {
-        let select = || Arc::new(self.engine.selected_script(skill, choice));
+    fn selected_script(&mut self, skill: &Skill, choice: ScriptChoice<'_>) -> Arc<MainScript> {
+        let selected = || self.engine.selected_script(skill, choice);
+        let select = || Arc::new(MainScript { selected: selected(), checked: None });
         match choice {
             ScriptChoice::Main => self.scripts.entry(skill.qualified_name()).or_insert_with(select).clone(),
             _ => select(),
@@ -337,9 +359,11 @@ impl<'e> AvailabilityCheck<'e> {
             warnings: Vec::new(),
             requirements: Vec::new(),
         };
-        match &*self.selected_script(skill, choice) {
+        let script = self.selected_script(skill, choice);
+        match &script.selected {
             Ok(selected) => {
-                let (runtime, checked) = self.check_selected(selected, skill, refused.is_none());
+                let checked = script.checked.as_ref();
+                let (runtime, checked) = self.check_selected((selected, checked), skill, refused.is_none());
                 availability.runtime = Some(selected.runtime);
                 availability.requirements.push(runtime);
                 if refused.is_none() && checked.is_ok() {
@@ -365,18 +389,20 @@ impl<'e> AvailabilityCheck<'e> {
         (availability, contract)
     }
 
-    /// The runtime of a script, and why the script would not run, or what else it requires. Without `is_wanted` only the runtime is
-    /// looked at.
+    /// The runtime of a script, and why the script would not run, or what else it requires, if that is not known already. Without
+    /// `is_wanted` only the runtime is looked at.
     fn check_selected(
         &self,
-        selected: &SelectedScript,
+        (selected, known): (&SelectedScript, Option<&Result<Vec<Requirement>>>),
         skill: &Skill,
         is_wanted: bool,
     ) -> (Requirement, Result<Vec<Requirement>>) {
         let runtime = self.engine.runtimes.get(selected.runtime);
         let is_built_in = runtime.and_then(Runtime::check_available);
         let checked = match &is_built_in {
-            Ok(()) if is_wanted => self.engine.check_script(&self.set, selected, skill, &self.conditions),
+            Ok(()) if is_wanted => known
+                .cloned()
+                .unwrap_or_else(|| self.engine.check_script(&self.set, selected, skill, &self.conditions)),
             Ok(()) => Ok(Vec::new()),
             Err(error) => Err(error.clone()),
         };
@@ -412,7 +438,7 @@ impl<'e> AvailabilityCheck<'e> {
             let selected = self.engine.selected_script(skill, part);
             let checked = selected.and_then(|selected| {
                 let mut planned = ContractCheck::default();
-                let (_, checked) = self.check_selected(&selected, skill, true);
+                let (_, checked) = self.check_selected((&selected, None), skill, true);
                 let checked = checked.and_then(|_| {
                     self.add_planned_skills(skill, &selected, &mut planned);
                     planned.error(skill).map_or(Ok(()), Err)

@@ -57,8 +57,12 @@ impl EngineInner {
         let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
         let untrusted = self.package_untrusted_dirs(skill);
         let search = self.interpreter_search(skill, (path, &source), &untrusted);
-        let search =
-            InterpreterSearch { is_handler: handler.is_some(), refused: &conditions.refused, ..search };
+        let search = InterpreterSearch {
+            is_handler: handler.is_some(),
+            refused: &conditions.refused,
+            lookups: Some(&conditions.lookups),
+            ..search
+        };
         let packages = self.script_packages(skill, path, &source);
         let services = self.script_cache.services();
         if self.sandbox_mode == SandboxMode::Off {

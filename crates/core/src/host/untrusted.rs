@@ -1,11 +1,12 @@
 //! Untrusted directories, whose content anybody may have written: the project and the skill. The target of a symbolic link in one
 //! of them is not trusted either.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::host::canonical_folder::canonical_folder;
 
 /// The canonical untrusted directories of a run.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct UntrustedDirs {
 impl UntrustedDirs {
     /// A folder that contains the user's home directory is not untrusted: its content is the user's own.
     pub fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
-        Self::from_canonical(folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok()))
+        Self::from_canonical(folders.into_iter().filter_map(|folder| canonical_folder(folder).ok()))
     }
 
     /// The same for canonical paths.
@@ -36,7 +37,12 @@ impl UntrustedDirs {
     /// Whether an untrusted directory can determine what is at this path: the path leads through one, or through more symbolic
     /// links than the system follows.
     pub fn may_control(&self, path: &Path) -> bool {
-        leads_through(&self.folders, path, |path| std::fs::read_link(path).ok())
+        self.may_control_by(path, &SymlinkReader::default())
+    }
+
+    /// The same for one of many paths.
+    pub fn may_control_by(&self, path: &Path, links: &SymlinkReader) -> bool {
+        leads_through(&self.folders, path, |path| links.read(path))
     }
 
     /// Whether a script can change what is at this path before the next run: the path leads through one of the directories, even
@@ -53,16 +59,17 @@ impl UntrustedDirs {
 
 /// Reads the symbolic links on the way to many paths, each once. A link may change later, so there is one for each look-up.
 #[derive(Default)]
-pub struct SymlinkReader(RefCell<HashMap<PathBuf, Option<PathBuf>>>);
+pub struct SymlinkReader(Mutex<HashMap<PathBuf, Option<PathBuf>>>);
 
 impl SymlinkReader {
     /// Where the link at this path leads; `None` if there is none.
     pub fn read(&self, path: &Path) -> Option<PathBuf> {
-        if let Some(known) = self.0.borrow().get(path) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path) {
             return known.clone();
         }
         let target = std::fs::read_link(path).ok();
-        self.0.borrow_mut().insert(path.to_owned(), target.clone());
+        known.insert(path.to_owned(), target.clone());
         target
     }
 }

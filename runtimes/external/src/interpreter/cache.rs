@@ -14,7 +14,7 @@ use crate::interpreter::detect::{Interpreter, InterpreterCommand, VersionQuery};
 use crate::interpreter::path::{is_executable_file, search_path};
 use crate::interpreter::path_dir::PathDir;
 use crate::interpreter::prefix::{COMMON_INTERPRETERS, VERSION_MANAGER_DIRS, readable_paths};
-use crate::interpreter::version_manager::precede_shims;
+use crate::interpreter::version_manager::{ShimCache, precede_shims};
 use crate::system_paths::{is_outside_system, readable_system_paths, real_path};
 use metier_core::error::Result;
 use metier_core::host::untrusted::{SymlinkReader, UntrustedDirs};
@@ -74,8 +74,13 @@ impl PartialEq for InterpreterQuery {
 
 impl InterpreterQuery {
     /// For a script that runs in this directory.
-    pub(crate) fn new(interpreter: &Interpreter, working_dir: &Path, untrusted_dirs: UntrustedDirs) -> Self {
-        let path_dirs = precede_shims(search_path(), working_dir, &untrusted_dirs);
+    pub(crate) fn new(
+        interpreter: &Interpreter,
+        working_dir: &Path,
+        untrusted_dirs: UntrustedDirs,
+        shims: &ShimCache,
+    ) -> Self {
+        let path_dirs = precede_shims(search_path(), working_dir, &untrusted_dirs, shims);
         let home_dir = std::env::var_os("HOME");
         Self { interpreter: interpreter.clone(), path_dirs, home_dir, untrusted_dirs, refused: None }
     }
@@ -169,6 +174,13 @@ impl InterpreterQuery {
             path_dirs,
         };
         Ok((installation, is_cacheable))
+    }
+
+    /// Whether the same program is found for another query, on a disk that has not changed.
+    pub(crate) fn locates_as(&self, other: &Self) -> bool {
+        self.interpreter == other.interpreter
+            && self.refused == other.refused
+            && self.path_dirs == other.path_dirs
     }
 
     /// The interpreter alone: what a run would find, without what it reads.

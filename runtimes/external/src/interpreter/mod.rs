@@ -3,6 +3,8 @@
 #[cfg(unix)]
 pub(super) mod cache;
 pub(super) mod detect;
+#[cfg(unix)]
+pub(super) mod lookup_cache;
 pub(super) mod path;
 #[cfg(unix)]
 pub(super) mod path_dir;

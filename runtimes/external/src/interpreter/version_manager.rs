@@ -4,11 +4,13 @@
 //! file of the project or from one of the user, and starts the program of that version. This takes some 50 ms at each start, and in a
 //! sandbox a shim sees only part of what it reads. So on the `PATH` of a script the folders of the chosen versions come before it.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use metier_core::host::open_regular;
-use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::host::untrusted::{SymlinkReader, UntrustedDirs};
 
 struct VersionManager {
     /// A program that it has a shim for, which sets this variable.
@@ -60,17 +62,35 @@ const MAX_VERSIONS: usize = 16;
 /// Maximum number of bytes that are read of a shim or of a file with versions.
 const MAX_READ: u64 = 4096;
 
+/// Where shims lead, read once for one look at many scripts. The user may install something later, and a script change its project.
+#[derive(Default)]
+pub(crate) struct ShimCache {
+    links: SymlinkReader,
+    /// By the folder of the shims and the directory in which a script runs.
+    versions: Mutex<HashMap<(PathBuf, PathBuf), Vec<PathBuf>>>,
+}
+
+impl ShimCache {
+    fn version_dirs(&self, shims: &Path, working_dir: &Path) -> Vec<PathBuf> {
+        let key = (shims.to_owned(), working_dir.to_owned());
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || version_dirs(shims, working_dir, variable).unwrap_or_default();
+        versions.entry(key).or_insert_with(read).clone()
+    }
+}
+
 /// The folders of `PATH`, with those of the versions that a script in this directory uses before shims. The shims stay: where a version
 /// is not installed or cannot be told, they say what is wrong, and a program may be named by the path of its shim.
 pub(crate) fn precede_shims(
     path_dirs: Vec<PathBuf>,
     working_dir: &Path,
     untrusted: &UntrustedDirs,
+    cache: &ShimCache,
 ) -> Vec<PathBuf> {
     let mut all = Vec::with_capacity(path_dirs.len());
     for folder in path_dirs {
-        if folder.ends_with("shims") && !untrusted.may_control(&folder) {
-            all.extend(version_dirs(&folder, working_dir, variable).into_iter().flatten());
+        if folder.ends_with("shims") && !untrusted.may_control_by(&folder, &cache.links) {
+            all.extend(cache.version_dirs(&folder, working_dir));
         }
         all.push(folder);
     }
@@ -264,9 +284,15 @@ mod tests {
         let project = fixture.path("home/project");
         let shims = fixture.path("root/shims");
         let path = || vec![PathBuf::from("/first"), shims.clone(), PathBuf::from("/last")];
-        let searched = |untrusted: &Path| precede_shims(path(), &project, &UntrustedDirs::new([untrusted]));
+        let cache = ShimCache::default();
+        let searched =
+            |untrusted: &Path| precede_shims(path(), &project, &UntrustedDirs::new([untrusted]), &cache);
         let versions = fixture.path("root/versions/20.1.0/bin");
-        assert_eq!(searched(&project), ["/first".into(), versions, shims.clone(), PathBuf::from("/last")]);
+        let preceded = ["/first".into(), versions, shims.clone(), PathBuf::from("/last")];
+        assert_eq!(searched(&project), preceded);
+        // The same look finds the same for the next script, also one that distrusts the shims.
+        fixture.file("root/version", "");
+        assert_eq!(searched(&project), preceded);
         assert_eq!(searched(&fixture.path("root")), path());
     }
 }
