@@ -15,6 +15,7 @@ use syn::visit::{self, Visit};
 const NOT_OF_THE_COMMAND: &[(&str, &str)] = &[
     ("src/cases/git_fixture.rs", "git"),
     ("runtimes/external/src/host_api/ctx_command.rs", "metier ctx"),
+    ("runtimes/external/src/interpreter/shebang.rs", "launchers of scripts"),
     ("runtimes/external/src/interpreter/version.rs", "interpreters"),
     ("crates/skill/src/contract/sections/dependencies.rs", "programs that skills need"),
 ];

@@ -4,7 +4,7 @@ use crate::not_run::{find_program, not_run};
 use crate::work::Work;
 
 /// The program, and a script that uses what its settings name.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("fc-match", "for font in sans serif monospace Helvetica; do fc-match \"$font\"; done; fc-list | sort | head -n 3"),
     ("php", "php -r 'echo mb_strtoupper(\"aé\"), simplexml_load_string(\"<a><b>1</b></a>\")->b, \" \", php_ini_loaded_file();'"),
     ("identify", "identify -list policy; identify -list type | head -n 20"),
@@ -13,6 +13,8 @@ const PROGRAMS: [(&str, &str); 4] = [
         "printf '<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"90\" height=\"30\"><text y=\"20\" font-family=\"serif\">Hi</text></svg>' |
             rsvg-convert | cksum",
     ),
+    ("dpkg", "dpkg --print-architecture; dpkg --compare-versions 1.10 gt 1.9 && echo newer"),
+    ("gdb", "gdb -batch -ex 'print 6 * 7'"),
 ];
 
 #[test]
@@ -40,6 +42,18 @@ for line in open('/proc/self/cgroup'):
         print(limit, open(file).read() if os.path.exists(file) else 'none')
 ";
     Work { what: "control groups", python: SCRIPT, ..Work::default() }.is_the_same();
+}
+
+#[test]
+fn a_script_gets_a_random_uuid_of_the_kernel() {
+    const SCRIPT: &str = "a=$(cat /proc/sys/kernel/random/uuid) b=$(cat /proc/sys/kernel/random/uuid)
+        echo ${#a} ${#b}; [ \"$a\" != \"$b\" ] && echo differ; cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo refused";
+    let project = crate::cli::Project::new();
+    for level in ["namespaces", "landlock"] {
+        let mut command = project.command(&["exec", "--", "sh", "-c", SCRIPT]);
+        let answer: crate::cli::Answer = command.env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
+        assert_eq!(answer.stdout, "36 36\ndiffer\nrefused\n", "{level}: {answer:?}");
+    }
 }
 
 #[test]

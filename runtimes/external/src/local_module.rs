@@ -1,4 +1,4 @@
-//! Whether a Python module that a script misses is a file of its author that was left behind, and no package of somebody else's.
+//! Whether a module that a script misses is a file of its author, perhaps one that was left behind, and no package of somebody else's.
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,16 @@ pub(crate) fn is_common_module(name: &str) -> bool {
 /// Whether a folder, or its `scripts`, has this module.
 pub(crate) fn has_module(folder: &Path, module: &str) -> bool {
     [folder.to_owned(), folder.join("scripts")].iter().any(|folder| holds(folder, module))
+}
+
+/// Whether a folder, or its `scripts`, has a file or folder of this name that Node finds only by a path.
+pub(crate) fn has_node_module(folder: &Path, name: &str) -> bool {
+    const ENDINGS: [&str; 5] = ["js", "mjs", "cjs", "ts", "json"];
+    let holds = |folder: &PathBuf| {
+        folder.join(name).is_dir()
+            || ENDINGS.iter().any(|ending| folder.join(format!("{name}.{ending}")).is_file())
+    };
+    [folder.to_owned(), folder.join("scripts")].iter().any(holds)
 }
 
 /// The folder near that of a skill that has this module: its author keeps there what several skills share.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::hints::install_command::{Installed, package_of_failed_install, packages_to_install};
 use crate::hints::permission_hint::Help;
-use crate::local_module::{has_module, is_common_module};
+use crate::local_module::{has_module, has_node_module, is_common_module};
 use metier_packages::{Ecosystem, SkillPackages};
 
 /// Modules of Python whose package has another name.
@@ -186,7 +186,7 @@ pub(super) fn missing_package_help(error_line: &str, search: &ModuleSearch<'_>) 
         let (module, _) = rest.split_once(rule.after)?;
         match &rule.kind {
             ModuleKind::Python => python_package(module, search),
-            ModuleKind::Npm => node_package(module, search.packages),
+            ModuleKind::Npm => node_package(module, search),
             ModuleKind::Other { name, separator, parts, install } => {
                 let named: Vec<&str> = module.split('/').take(*parts).collect();
                 let named = named.iter().all(|part| is_package_name(part)).then(|| named.join(separator))?;
@@ -265,13 +265,21 @@ fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) ->
     (help, None)
 }
 
-fn node_package(name: &str, packages: Option<&SkillPackages>) -> Option<Help> {
+fn node_package(name: &str, search: &ModuleSearch<'_>) -> Option<Help> {
     let parts = if name.starts_with('@') { 2 } else { 1 };
     let package: Vec<&str> = name.split('/').take(parts).collect();
     let is_package = package.len() == parts
         && !name.contains(':')
         && package.iter().all(|part| is_package_name(part.trim_start_matches('@')));
-    is_package.then(|| npm_help(&[&package.join("/")], packages))
+    let package = is_package.then(|| package.join("/"))?;
+    if search.folders.iter().any(|folder| has_node_module(folder, &package)) {
+        let text = format!(
+            "the script asks Node for the package {package}, and {package} is a file or folder of the author's here: Node finds it by a path \
+             that begins with ./ or ../"
+        );
+        return Some((text, None));
+    }
+    Some(npm_help(&[&package], search.packages))
 }
 
 fn npm_help(names: &[&str], packages: Option<&SkillPackages>) -> Help {
@@ -308,6 +316,35 @@ mod tests {
 
     fn help(line: &str) -> Option<String> {
         missing_package_help(line, &search(&[])).map(|(help, _)| help)
+    }
+
+    #[test]
+    fn what_lies_in_the_folder_of_the_skill_is_no_package_of_npm() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("lib")).unwrap();
+        std::fs::create_dir_all(folder.path().join("scripts/@own/words")).unwrap();
+        std::fs::write(folder.path().join("scripts/helpers.mjs"), "").unwrap();
+        let folders = [folder.path()];
+        let help = |module: &str| {
+            let line = format!("Error: Cannot find module '{module}'");
+            missing_package_help(&line, &search(&folders)).unwrap().0
+        };
+        for (module, package) in
+            [("lib/util", "lib"), ("lib", "lib"), ("helpers", "helpers"), ("@own/words/x", "@own/words")]
+        {
+            let text = help(module);
+            assert!(
+                text.starts_with(&format!("the script asks Node for the package {package}, and")),
+                "{text}"
+            );
+        }
+        for package in ["left-pad", "scripts2", "@own/other"] {
+            let text = help(package);
+            assert!(
+                text.starts_with(&format!("the script says that it needs the npm package {package}")),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ enum Content {
 
 use Content::{Generated, Plain, Searched, SearchedIn};
 
-const SETTINGS: [Settings; 43] = [
+const SETTINGS: [Settings; 45] = [
     // Fontconfig: which font stands for a name. Without it text is drawn in another font, or not at all, and nothing says so.
     row("/etc/fonts", Plain),
     row("/var/cache/fontconfig", Generated),
@@ -85,6 +85,9 @@ const SETTINGS: [Settings; 43] = [
     row("/etc/glvnd", Plain),
     row("/etc/OpenCL", Plain),
     row("/etc/vulkan", Plain),
+    // dpkg ends without its settings, even where it is asked for the architecture alone; gdb complains.
+    row("/etc/dpkg", Plain),
+    row("/etc/gdb", Searched),
     // The names of languages, and which ciphers TLS may use: `openssl.cnf` includes it on some distributions.
     row("/etc/locale.alias", Plain),
     row("/etc/crypto-policies", Plain),

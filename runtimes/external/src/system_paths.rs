@@ -9,7 +9,7 @@ use metier_core::host::begins_with;
 /// read the two lists of names; a thread pool counts processors, Node its own memory, Bun aborts where it cannot find out its
 /// stack, and `DuckDB` where it cannot find out its control group. What lies in `/proc/self` is that of the script's first process only. Never a folder with private keys: root would read
 /// those too.
-pub(super) const SYSTEM_PATHS: [&str; 34] = [
+pub(super) const SYSTEM_PATHS: [&str; 35] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -39,6 +39,7 @@ pub(super) const SYSTEM_PATHS: [&str; 34] = [
     "/proc/stat",
     "/proc/loadavg",
     "/proc/uptime",
+    "/proc/sys/kernel/random/uuid",
     "/proc/self/cgroup",
     "/proc/self/maps",
     "/proc/self/stat",

@@ -188,6 +188,10 @@ impl Interpreter {
             let candidates = ["tsx", LAST_CHOICE].map(|command| vec![command.to_owned()]).to_vec();
             return Some(Self { candidates, required: RequiredVersion::default() });
         }
+        if shebang.launches_python() {
+            // metier prepares its packages, and a launcher would install them at each start.
+            return Self::from_extension("script.py");
+        }
         let language = shebang_language(shebang.program)?;
         let others =
             language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));

@@ -27,6 +27,21 @@ impl<'a> Shebang<'a> {
     }
 }
 
+/// Programs that start Python with the packages that a script names in itself.
+const PYTHON_LAUNCHERS: [&str; 2] = ["uv", "pipx"];
+
+impl Shebang<'_> {
+    /// Whether the line starts Python with the script: `uv run --script`.
+    pub(crate) fn launches_python(&self) -> bool {
+        // The value of an option may be any word, such as the version of Python.
+        let is_option = |word: &&&str| !word.starts_with('-');
+        let mut words = self.args.iter();
+        PYTHON_LAUNCHERS.contains(&self.program)
+            && words.by_ref().find(is_option).is_some_and(|word| *word == "run")
+            && (self.program == "pipx" || words.any(|word| matches!(*word, "--script" | "-s")))
+    }
+}
+
 /// A longer line is not a shebang. Linux itself reads 256 bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
@@ -83,6 +98,23 @@ mod tests {
             ("#!/usr/bin/env npx\n", None),
         ] {
             assert_eq!(parse(line.as_bytes()).unwrap().launched_program(), program, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_starts_python_with_a_script_is_known() {
+        for (line, expected) in [
+            ("#!/usr/bin/env -S uv run --script\n", true),
+            ("#!/usr/bin/env -S uv run -s\n", true),
+            ("#!/usr/bin/env -S uv --quiet run --python 3.12 --script\n", true),
+            ("#!/usr/bin/env -S pipx run\n", true),
+            // What these start, another word says.
+            ("#!/usr/bin/env -S uv run\n", false),
+            ("#!/usr/bin/env -S uv run node\n", false),
+            ("#!/usr/bin/env -S uv tool run --script\n", false),
+            ("#!/usr/bin/env python3\n", false),
+        ] {
+            assert_eq!(parse(line.as_bytes()).unwrap().launches_python(), expected, "{line:?}");
         }
     }
 

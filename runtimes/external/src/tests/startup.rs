@@ -92,8 +92,10 @@ fn what_was_written_for_node_runs_in_no_other() {
         let interpreter = Interpreter::detect("scripts/main.ts", source.as_bytes()).unwrap();
         assert_eq!(interpreter.program_names().collect::<Vec<_>>(), ["tsx", "node"], "{line}");
     }
-    let uv = Interpreter::detect("scripts/main.py", b"#!/usr/bin/env -S uv run --script\n").unwrap();
-    assert_eq!(uv.best_program_name(), "python3");
+    for path in ["scripts/main.py", "scripts/main"] {
+        let uv = Interpreter::detect(path, b"#!/usr/bin/env -S uv run --script\n").unwrap();
+        assert_eq!(uv.program_names().collect::<Vec<_>>(), ["python3", "python"], "{path}");
+    }
 }
 
 #[test]
