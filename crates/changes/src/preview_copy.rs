@@ -1,14 +1,16 @@
-//! A copy of a project for one run: an overlay shows the project, and what the run changes goes to a folder of the user's, which ends with
-//! the run.
+//! A copy of a project for one run: an overlay or a delta shows the project, and what the run changes goes to a folder of the user's, which
+//! ends with the run.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::files::Delta;
 use metier_core::host::{DirCleaner, metier_dirs};
 use metier_sandbox::{OverlayError, OverlayRequest};
 use rustix::fs::{FlockOperation, flock};
@@ -22,6 +24,8 @@ pub struct PreviewCopy {
     project: OwnedFd,
     facts: RunFacts,
     folder: UpperFolder,
+    /// By which the run changes the copy, if it has no overlay.
+    delta: Option<Arc<Delta>>,
 }
 
 impl PreviewCopy {
@@ -32,6 +36,29 @@ impl PreviewCopy {
         (project, skill): (&Path, &str),
         mount: impl FnOnce(&Path, OverlayRequest<'_>) -> std::result::Result<M, OverlayError>,
     ) -> Result<(Self, M)> {
+        let copy = Self::without_changes(parent, (project, skill))?;
+        let folder = &copy.folder;
+        let request =
+            OverlayRequest { lower: copy.project(), upper: &folder.upper(), work: &folder.path.join(WORK) };
+        let mounted = mount(copy.root(), request).map_err(|error| {
+            let refusal = error.refusal();
+            let sentence = format!("failed to run in a copy of the project: {}", refusal.reason);
+            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(refusal.help)
+        })?;
+        Ok((copy, mounted))
+    }
+
+    /// As [`create`](Self::create), for a run whose changes go to a delta. Only the host functions know it: no process may start.
+    pub fn with_delta(parent: &Path, (project, skill): (&Path, &str)) -> Result<(Self, Arc<Delta>)> {
+        let copy = Self::without_changes(parent, (project, skill))?;
+        let failed = |error| SkillError::io("failed to make a copy of the project", error);
+        let upper = fs::File::open(copy.folder.upper()).map_err(failed)?;
+        let project = copy.project.try_clone().map_err(failed)?;
+        let delta = Arc::new(Delta::new(project.into(), upper));
+        Ok((Self { delta: Some(delta.clone()), ..copy }, delta))
+    }
+
+    fn without_changes(parent: &Path, (project, skill): (&Path, &str)) -> Result<Self> {
         let failed = |error| SkillError::io(format_args!("failed to open {}", project.display()), error);
         let root = project.canonicalize().map_err(failed)?;
         let opened = fs::File::open(&root).map_err(failed)?;
@@ -44,15 +71,8 @@ impl PreviewCopy {
             return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
                 .with_help("set METIER_DATA_DIR to the path of a folder outside of the project"));
         }
-        let request =
-            OverlayRequest { lower: opened.as_fd(), upper: &folder.upper(), work: &folder.path.join(WORK) };
-        let facts = RunFacts { project: root.clone(), skill: skill.to_owned(), started: SystemTime::now() };
-        let mounted = mount(&root, request).map_err(|error| {
-            let refusal = error.refusal();
-            let sentence = format!("failed to run in a copy of the project: {}", refusal.reason);
-            SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(refusal.help)
-        })?;
-        Ok((Self { project: opened.into(), facts, folder }, mounted))
+        let facts = RunFacts { project: root, skill: skill.to_owned(), started: SystemTime::now() };
+        Ok(Self { project: opened.into(), facts, folder, delta: None })
     }
 
     /// The project itself.
@@ -69,7 +89,9 @@ impl PreviewCopy {
     pub fn read(&self) -> Result<(ChangeSet, OwnedFd)> {
         let failed = |error| SkillError::io("failed to read what the run changed", error);
         let upper = fs::File::open(self.folder.upper()).map_err(failed)?;
-        let (limits, rules) = (ReadLimits::default(), ReadRules::default());
+        let hidden = self.delta.as_ref().map(|delta| delta.hidden_paths());
+        let rules = ReadRules { hidden: hidden.as_ref(), ..ReadRules::default() };
+        let limits = ReadLimits::default();
         let set = ChangeSet::read(self.project.as_fd(), upper.as_fd(), &self.facts, &limits, &rules)?;
         Ok((set, upper.into()))
     }

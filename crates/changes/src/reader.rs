@@ -1,4 +1,4 @@
-//! Reads a change set from the upper folder of an overlay mount: only what a run changed is looked at, however large the project is.
+//! Reads a change set from the upper folder of an overlay mount or a delta: only what a run changed is looked at, however large the project is.
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
@@ -17,6 +17,7 @@ use super::model::{Change, ChangeKind, ChangeSet, EntryType, FileState, Refusal,
 use super::renames::pair_renames;
 use super::snapshot::{MODE_BITS, identity, open_file, os_name, size, special_noun, stat, state_of};
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::files::HiddenPaths;
 use metier_core::host::{OPEN_BY_NAME, open_unlocked};
 use metier_core::policy::Timestamp;
 
@@ -67,16 +68,18 @@ pub struct ReadRules<'a> {
     pub check: &'a dyn Fn() -> Result<()>,
     /// Why a path is refused, as a part of a sentence, with all below it; `None` if it is not. For files that no script may change.
     pub refuse: &'a dyn Fn(&str) -> Option<String>,
+    /// The paths of the project that are gone, if a delta wrote the folder; `None` for an overlay, which notes them in the folder itself.
+    pub hidden: Option<&'a HiddenPaths>,
 }
 
 impl Default for ReadRules<'_> {
     fn default() -> Self {
-        Self { check: &|| Ok(()), refuse: &|_| None }
+        Self { check: &|| Ok(()), refuse: &|_| None, hidden: None }
     }
 }
 
 impl ChangeSet {
-    /// Reads what a run that has ended wrote into the upper folder of an overlay mount over `project`. Folders and files that the run
+    /// Reads what a run that has ended wrote into the upper folder of an overlay mount over `project`, or of a delta. Folders and files that the run
     /// made unreadable in `upper` get the permissions that reading them takes.
     ///
     /// `denied` if the run changed more than `limits` allow; an error of the rules ends it.
@@ -205,7 +208,8 @@ impl Reader<'_> {
             return Ok(());
         }
         let opaque = xattr(&dir, OPAQUE)?;
-        let is_hidden = folder.lower == Lower::Hidden || opaque.as_deref() == Some(b"y");
+        let is_gone = self.rules.hidden.is_some_and(|hidden| hidden.contains(&folder.path));
+        let is_hidden = folder.lower == Lower::Hidden || opaque.as_deref() == Some(b"y") || is_gone;
         let has_whiteout_files = opaque.as_deref() == Some(b"x");
         let lower = match folder.lower {
             Lower::Missing => None,
@@ -218,6 +222,11 @@ impl Reader<'_> {
                 if !present.contains(&name) {
                     self.delete(&folder.path.join(&name), lower, &name)?;
                 }
+            }
+        }
+        if let (Some(hidden), false, Some(lower)) = (self.rules.hidden, is_hidden, &lower) {
+            for name in hidden.names_in(&folder.path).filter(|name| names.binary_search(name).is_err()) {
+                self.delete(&folder.path.join(name), lower, name)?;
             }
         }
         for name in &names {
@@ -265,11 +274,17 @@ impl Reader<'_> {
                 return Ok(());
             }
         };
-        if let Some(reason) = self.compare(entry, &after, lower.zip(below.as_ref())) {
+        let is_folder_below = below.is_some_and(|below| FileType::from_raw_mode(below.st_mode).is_dir());
+        // Where it was neither removed nor created again, the folder of a delta is only the way to what is in it.
+        let is_way = is_folder_below
+            && !is_hidden
+            && self.rules.hidden.is_some_and(|hidden| !hidden.contains(&entry.path));
+        let is_way = is_way && after.entry_type == EntryType::Folder;
+        let refused = if is_way { None } else { self.compare(entry, &after, lower.zip(below.as_ref())) };
+        if let Some(reason) = refused {
             self.refuse(&entry.path, reason);
             return Ok(());
         }
-        let is_folder_below = below.is_some_and(|below| FileType::from_raw_mode(below.st_mode).is_dir());
         if after.entry_type == EntryType::Folder {
             let lower = match (is_folder_below, is_hidden) {
                 (false, _) => Lower::Missing,

@@ -184,10 +184,10 @@ impl FilesView<'_> {
 
     fn target(&self, operation: FileOperation<'_>, unsaved: &UnsavedPaths) -> Result<(String, EntryKind)> {
         self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            let (dir, name) = (&self.files.dir, name_encoding::decode(path));
-            match (self.files.backend.open_dir)(dir, &name) {
+            let name = name_encoding::decode(path);
+            match self.files.open_dir(&name) {
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                    let file = (self.files.backend.open_file)(dir, &name)?;
+                    let file = self.files.open_file(&name)?;
                     if file.metadata()?.is_file() {
                         Ok((path.to_owned(), EntryKind::File))
                     } else {
@@ -334,8 +334,7 @@ impl GrepRun<'_> {
         let file = if self.unsaved.contains(path) {
             self.view.open(FileOperation::read(path)).map_err(of_one_file)?.file
         } else {
-            let files = self.view.files;
-            FileContent::Disk((files.backend.open_file)(&files.dir, &name_encoding::decode(path))?)
+            FileContent::Disk(self.view.files.open_file(&name_encoding::decode(path))?)
         };
         let mut reader = CancellableReader { file, cancel: self.cancel, longest };
         searcher.search_reader(&self.grep.matcher, &mut reader, &mut *matches)?;

@@ -79,7 +79,7 @@ impl IgnoreRules {
 }
 
 fn read_rules(files: &Files, folder: &str) -> io::Result<String> {
-    let file = (files.backend.open_file)(&files.dir, &name_encoding::decode(folder).join(FILE_NAME))?;
+    let file = files.open_file(&name_encoding::decode(folder).join(FILE_NAME))?;
     if !file.metadata()?.is_file() {
         return Err(not_regular_file());
     }

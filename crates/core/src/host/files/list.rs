@@ -60,7 +60,7 @@ impl FilesView<'_> {
                     .and_then(|()| reservation.borrow_mut().grow(bytes))
                     .map_err(into_io_error)
             };
-            let read = self.files.backend.read_dir(&self.files.dir, &name_encoding::decode(path), &mut count);
+            let read = self.files.read_dir(&name_encoding::decode(path), &mut count);
             unsaved.add_to(path, read)
         })?;
         let mut listed: Vec<String> =
@@ -106,8 +106,7 @@ impl FilesView<'_> {
             if path.is_empty() {
                 return self.files.dir.dir_metadata();
             }
-            let parent = self.files.parent_dir(path)?;
-            let found = parent.dir.symlink_metadata(&parent.name)?;
+            let found = self.files.parent_dir(path)?.symlink_metadata()?;
             if found.is_symlink() && last == FinalSymlink::Follow {
                 return Err(io::Error::other("it is a symbolic link"));
             }

@@ -5,13 +5,16 @@
 //! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard links, which
 //! are only ever written by putting a new file in their place.
 
+mod delta;
 mod editor;
 mod entry;
 mod grep;
 mod grep_sink;
 mod hard_links;
+mod hidden_paths;
 mod ignore_rules;
 mod list;
+mod lookup;
 pub mod name_encoding;
 mod open;
 #[cfg(target_os = "linux")]
@@ -31,9 +34,11 @@ mod view;
 mod walk;
 mod write;
 
+pub use delta::Delta;
 pub use editor::{ChangeDecision, FileChange, FileChangeKind, FileEditor};
 pub use entry::{Entry, EntryKind};
 pub use grep::{Grep, GrepMatch, GrepResults};
+pub use hidden_paths::HiddenPaths;
 pub use list::Stat;
 pub use operation::not_regular_file;
 pub use path::{path_below, relative_path};
@@ -45,14 +50,16 @@ pub use tree::{TreeEntry, TreeStat};
 pub use view::FilesView;
 pub use walk::{Skipped, WalkFilter, WalkOptions};
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
 use self::open::OpenBackend;
+use self::parent_dir::Folder;
 use self::protected_cache::ProtectedCache;
 use crate::error::{Result, SkillError};
 #[cfg(target_os = "linux")]
@@ -67,9 +74,26 @@ pub struct Files {
     backend: OpenBackend,
     /// By which the host reaches what a run sees below the root.
     host_paths: HostPaths,
+    /// Where changes go instead, if the tree stays as it is.
+    delta: Option<DeltaPart>,
     /// Paths in it that are metier's own: closed to everything that runs for a script. Others are recognized by their names.
     reserved_paths: OnceLock<Vec<String>>,
     protected_cache: ProtectedCache,
+}
+
+/// A folder of a tree with a delta.
+#[derive(Clone)]
+struct DeltaPart {
+    delta: Arc<Delta>,
+    folder: PathBuf,
+}
+
+impl DeltaPart {
+    /// The path in the whole tree.
+    fn path(&self, path: &Path) -> PathBuf {
+        // An empty path joined to a path leaves a `/` at its end.
+        self.folder.join(path).components().collect()
+    }
 }
 
 /// Paths below a root, `/`-separated, that are closed to scripts.
@@ -88,9 +112,7 @@ impl Files {
         self.reserved_paths.get_or_init(|| reserved_paths(&self.root)).iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
-        }) || leads_into_metier_dir(path, |other| {
-            (self.backend.exists)(&self.dir, &self::name_encoding::decode(other))
-        })
+        }) || leads_into_metier_dir(path, |other| self.exists(&self::name_encoding::decode(other)))
     }
 
     /// Opens the tree below `root`. The path of the root may contain symbolic links.
@@ -126,18 +148,34 @@ impl Files {
     }
 
     /// The tree below a folder of this one, which must not lead through symbolic links.
-    #[cfg(unix)]
     pub fn open_below(&self, folder: &Path) -> io::Result<Self> {
-        let dir = (self.backend.open_dir)(&self.dir, folder)?;
         // An empty path joined to a path leaves a `/` at its end.
         let root = self.root.join(folder).components().collect();
-        Ok(Self { host_paths: self.host_paths.clone(), ..Self::new(dir, self.backend, root) })
+        let (dir, delta) = match self.open_dir(folder)? {
+            Folder::Disk(dir) => (dir, None),
+            Folder::Merged(merged) => {
+                let part = |part: &DeltaPart| DeltaPart { folder: part.path(folder), ..part.clone() };
+                (merged.into_dir()?, self.delta.as_ref().map(part))
+            }
+        };
+        Ok(Self { host_paths: self.host_paths.clone(), delta, ..Self::new(dir, self.backend, root) })
+    }
+
+    /// The tree as a run sees it whose changes go to a delta. `root` is its canonical path.
+    pub fn of_delta(delta: &Arc<Delta>, root: &Path) -> Result<Self> {
+        let failed =
+            |source| SkillError::io(format_args!("failed to open the copy of {}", root.display()), source);
+        let dir = delta.tree().map_err(failed)?;
+        let backend = fastest_backend(&dir);
+        let part = DeltaPart { delta: delta.clone(), folder: PathBuf::new() };
+        Ok(Self { delta: Some(part), ..Self::new(dir, backend, root.to_owned()) })
     }
 
     fn new(dir: Dir, backend: OpenBackend, root: PathBuf) -> Self {
         Self {
             backend,
             host_paths: HostPaths::default(),
+            delta: None,
             reserved_paths: OnceLock::new(),
             protected_cache: ProtectedCache::default(),
             dir,
@@ -154,12 +192,15 @@ impl Files {
     /// The metadata of a path without symbolic links; the empty path is the root.
     fn metadata_nofollow(&self, path: &Path) -> io::Result<Metadata> {
         let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
-        (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
+        match self.open_dir(path.parent().unwrap_or(Path::new("")))? {
+            Folder::Disk(dir) => dir.symlink_metadata(name),
+            Folder::Merged(folder) => folder.symlink_metadata(name),
+        }
     }
 
     /// Whether anything is at this path now, be it a link; whoever opens it finds out what.
     pub fn has(&self, path: &str) -> bool {
-        (self.backend.exists)(&self.dir, &self::name_encoding::decode(path))
+        self.exists(&self::name_encoding::decode(path))
     }
 
     /// The stat of the root, or of what an entry of it leads to.
@@ -184,6 +225,15 @@ impl Files {
     /// The canonical path of the root when it was opened.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+}
+
+impl Delta {
+    /// For a run that sees this open folder, which nothing changes; `upper` is an open and empty folder that nobody else uses.
+    pub fn new(tree: File, upper: File) -> Self {
+        let (tree, upper) = (Dir::from_std_file(tree), Dir::from_std_file(upper));
+        let backend = fastest_backend(&tree);
+        Self::with_backend(tree, upper, backend)
     }
 }
 

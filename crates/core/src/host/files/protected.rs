@@ -74,8 +74,8 @@ impl FilesView<'_> {
 impl Files {
     /// The same files, with the cached links at the top of the project from an earlier run.
     pub fn with_secret_links(mut self, links: &SecretLinks) -> Self {
-        // Those of an overlay are for its run alone.
-        if self.host_paths.has_overlay() {
+        // Those of a copy are for its run alone.
+        if self.host_paths.has_overlay() || self.delta.is_some() {
             return self;
         }
         self.protected_cache.shared_secret_links = links.clone();
@@ -176,7 +176,7 @@ impl Files {
 
     fn inspect_folder(&self, path: &str) -> FolderInfo {
         let folder = name_encoding::decode(path);
-        let has = |name: &str| (self.backend.exists)(&self.dir, &folder.join(name));
+        let has = |name: &str| self.exists(&folder.join(name));
         let is_repository = git::is_repository(has);
         if !has(".git") {
             return FolderInfo { is_repository, ..FolderInfo::default() };
@@ -231,9 +231,7 @@ impl Files {
         let below = path.get(folder.len()..).unwrap_or_default().trim_start_matches('/');
         let next = below.split('/').next().unwrap_or_default();
         let place = name_encoding::decode(folder);
-        git::is_repository(|name| {
-            next.eq_ignore_ascii_case(name) || (self.backend.exists)(&self.dir, &place.join(name))
-        })
+        git::is_repository(|name| next.eq_ignore_ascii_case(name) || self.exists(&place.join(name)))
     }
 
     /// The symbolic links at the top that have the name of a secret, from the cache or read now.
@@ -252,7 +250,7 @@ impl Files {
     }
 
     fn find_secret_links(&self, count: &mut NameCounter<'_>) -> io::Result<Vec<ProtectedAlias>> {
-        let entries = match self.backend.read_dir(&self.dir, Path::new(""), count) {
+        let entries = match self.read_dir(Path::new(""), count) {
             Err(error) if is_skill_error(&error) => return Err(error),
             entries => entries.unwrap_or_default(),
         };

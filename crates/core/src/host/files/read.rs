@@ -117,7 +117,7 @@ impl FilesView<'_> {
     /// Opens a file. The inner error, which only comes where there is an editor, says that there is no such file.
     fn open_if_any(&self, operation: FileOperation<'_>) -> Result<io::Result<OpenedFile>> {
         let (found, path) = self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            let file = match (self.files.backend.open_file)(&self.files.dir, &name_encoding::decode(path)) {
+            let file = match self.files.open_file(&name_encoding::decode(path)) {
                 Err(error) if self.editor.is_some() && error.kind() == io::ErrorKind::NotFound => {
                     return Ok((Err(error), path.to_owned()));
                 }

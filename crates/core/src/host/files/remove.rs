@@ -2,8 +2,6 @@
 
 use std::io;
 
-use cap_fs_ext::DirExt;
-
 use super::editor::{FileChange, FileChangeKind};
 use super::entry::{Entry, EntryKind};
 use super::view::FilesView;
@@ -11,7 +9,6 @@ use super::walk::{WalkFilter, WalkOptions};
 use super::{Files, name_encoding};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
-use crate::host::files::parent_dir::ParentDir;
 use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::unsaved::check_shown;
 use crate::host::io_error::into_io_error;
@@ -84,7 +81,7 @@ impl FilesView<'_> {
     fn remove_at(&self, operation: FileOperation<'_>, shown: Option<&FileChange>) -> Result<()> {
         self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
             check_shown(shown, path)?;
-            remove_one(&self.files.parent_dir(path)?)
+            self.files.parent_dir(path)?.remove()
         })
     }
 
@@ -144,15 +141,8 @@ fn check_not_root(operation: FileOperation<'_>) -> Result<()> {
 fn remove_entries(files: &Files, entries: &[Entry], cancel: &CancelToken) -> Result<()> {
     for Entry { path, .. } in entries.iter().rev() {
         cancel.check()?;
-        let removed = files.parent_dir(path).and_then(|parent| remove_one(&parent));
+        let removed = files.parent_dir(path).and_then(|parent| parent.remove());
         removed.map_err(|error| FileOperation::write("remove", path).io_error(error))?;
     }
     Ok(())
-}
-
-fn remove_one(parent: &ParentDir) -> io::Result<()> {
-    if parent.dir.symlink_metadata(&parent.name)?.is_dir() {
-        return parent.dir.remove_dir(&parent.name);
-    }
-    parent.dir.remove_file_or_symlink(&parent.name)
 }

@@ -116,8 +116,8 @@ impl Files {
 
     /// The target of the symbolic link at `path`, or `None` if there is no link. Fails if a link led here and nothing exists.
     fn symlink_target(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
-        match self.dir.symlink_metadata(path) {
-            Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
+        match self.symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => self.read_link(path).map(Some),
             Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
                 Err(io::Error::new(error.kind(), "a symbolic link in the path leads to nothing"))
             }

@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use cap_std::fs::Dir;
-
 use super::entry::EntryKind;
+use super::parent_dir::Folder;
 use super::path::join_path;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::file_stat::FileStat;
@@ -20,7 +19,7 @@ const MAX_DEPTH: usize = 256;
 /// An entry of a tree, in its open folder.
 pub struct TreeEntry<'a> {
     files: &'a Files,
-    dir: &'a Dir,
+    folder: &'a Folder,
     name: OsString,
     /// Its path below the root, as text.
     pub path: String,
@@ -59,10 +58,10 @@ impl Files {
                 left = left.checked_sub(1).ok_or_else(too_many)?;
                 Ok(())
             };
-            let (dir, entries) = (self.backend.list_dir)(&self.dir, &place, &mut count).map_err(failed)?;
+            let (opened, entries) = self.list_dir(&place, &mut count).map_err(failed)?;
             for (name, kind) in entries {
                 let path = join_path(&folder, &name_encoding::encode(&name));
-                let entry = TreeEntry { files: self, dir: &dir, name, path, kind };
+                let entry = TreeEntry { files: self, folder: &opened, name, path, kind };
                 if visit(&entry)? && kind == EntryKind::Dir {
                     if depth + 1 >= MAX_DEPTH {
                         let sentence = format!(
@@ -93,12 +92,12 @@ impl TreeEntry<'_> {
     #[cfg(unix)]
     pub fn stat(&self) -> io::Result<TreeStat> {
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        Ok(TreeStat::new(&rustix::fs::statat(self.dir, &self.name, flags)?))
+        Ok(TreeStat::new(&rustix::fs::statat(self.folder.dir_of(&self.name)?, &self.name, flags)?))
     }
 
     #[cfg(not(unix))]
     pub(crate) fn stat(&self) -> io::Result<TreeStat> {
-        TreeStat::of_open(&(self.files.backend.open_file)(self.dir, self.name.as_ref())?)
+        TreeStat::of_open(&self.open_file()?)
     }
 
     /// The regular file and its stat.
@@ -106,7 +105,7 @@ impl TreeEntry<'_> {
     pub fn open(&self) -> io::Result<(File, TreeStat)> {
         use rustix::fs::{FileType, fstat};
 
-        let file = (self.files.backend.open_file)(self.dir, self.name.as_ref())?;
+        let file = self.open_file()?;
         let stat = fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok((file, TreeStat::new(&stat))),
@@ -116,7 +115,7 @@ impl TreeEntry<'_> {
 
     #[cfg(not(unix))]
     pub fn open(&self) -> io::Result<(File, TreeStat)> {
-        let file = (self.files.backend.open_file)(self.dir, self.name.as_ref())?;
+        let file = self.open_file()?;
         if !file.metadata()?.is_file() {
             return Err(not_regular_file());
         }
@@ -126,7 +125,11 @@ impl TreeEntry<'_> {
 
     /// The target of the link, as it is written.
     pub fn link_target(&self) -> io::Result<PathBuf> {
-        self.dir.read_link_contents(&self.name)
+        self.folder.dir_of(&self.name)?.read_link_contents(&self.name)
+    }
+
+    fn open_file(&self) -> io::Result<File> {
+        (self.files.backend.open_file)(self.folder.dir_of(&self.name)?, self.name.as_ref())
     }
 }
 

@@ -60,7 +60,7 @@ impl FilesView<'_> {
     pub fn resolve_folder(&self, path: &str) -> Result<String> {
         let operation = FileOperation::inspect("search", path);
         self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            match (self.files.backend.open_dir)(&self.files.dir, &name_encoding::decode(path)) {
+            match self.files.open_dir(&name_encoding::decode(path)) {
                 Err(error) if self.is_unsaved_folder(operation, path, &error)? => Ok(path.to_owned()),
                 opened => opened.map(|_| path.to_owned()),
             }
@@ -191,7 +191,7 @@ impl Walker<'_> {
             *weight += bytes;
             reservation.grow(bytes).map_err(into_io_error)
         };
-        let read = files.backend.read_dir(&files.dir, &name_encoding::decode(&folder.path), &mut count);
+        let read = files.read_dir(&name_encoding::decode(&folder.path), &mut count);
         match self.unsaved.add_to(&folder.path, read) {
             Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
             Err(error) => {

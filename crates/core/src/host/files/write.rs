@@ -44,11 +44,11 @@ impl FilesView<'_> {
         self.with_resolved_path(operation, FinalSymlink::NoFollow, |path| {
             let parent = self.files.create_parent_dir(path)?;
             let mut options = OpenOptions::new();
-            options.write(true).create_new(true).follow(FollowSymlinks::No);
-            let mut file = parent.dir.open_with(&parent.name, &options)?;
+            options.write(true).follow(FollowSymlinks::No);
+            let mut file = parent.create_file(&mut options)?;
             let copied = io::copy(&mut *source.borrow_mut(), &mut file);
             if copied.is_err() {
-                parent.dir.remove_file(&parent.name)?;
+                parent.remove_new_file()?;
             }
             copied.map(drop)
         })
@@ -61,8 +61,11 @@ impl FilesView<'_> {
             return self.append_shown(operation, content);
         }
         self.with_resolved_path(operation, FinalSymlink::Follow, |path| {
-            let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?)?;
-            self.check_file_size(size.saturating_add(content.len() as u64)).map_err(into_io_error)?;
+            let check_size = |size: u64| {
+                self.check_file_size(size.saturating_add(content.len() as u64)).map_err(into_io_error)
+            };
+            let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?, check_size)?;
+            check_size(size)?;
             self.write_chunks(&mut file, content)
         })
     }
@@ -209,7 +212,7 @@ impl FilesView<'_> {
             check_shown(shown, path)?;
             let parent = self.files.create_parent_dir(path)?;
             let replaced = check_writable(&parent)?;
-            let draft = AtomicFile::new(&parent.dir)?;
+            let draft = AtomicFile::new(parent.dir_for_new_files()?)?;
             if let Some(replaced) = replaced {
                 // Set before the content is written, since the mode may hide the content from other users.
                 draft.file.set_permissions(replaced.permissions())?;
@@ -255,7 +258,7 @@ impl<'a> Occurrences<'a> {
 /// The metadata of the existing file, if it may be changed. A symbolic link is refused: [`FilesView::with_resolved_path`]
 /// resolves it.
 fn check_writable(parent: &ParentDir) -> io::Result<Option<Metadata>> {
-    match parent.dir.symlink_metadata(&parent.name) {
+    match parent.symlink_metadata() {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(found) if !found.is_file() => Err(not_regular_file()),
         Ok(found) if found.permissions().readonly() => {
@@ -267,20 +270,48 @@ fn check_writable(parent: &ParentDir) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// The file to append to, and its size in bytes.
-fn open_for_append(parent: &ParentDir) -> io::Result<(File, u64)> {
+/// The file to append to, and its size in bytes. A file that would have to be copied first must have a size that `check_size` accepts.
+fn open_for_append(
+    parent: &ParentDir,
+    check_size: impl Fn(u64) -> io::Result<()>,
+) -> io::Result<(File, u64)> {
     let existing = check_writable(parent)?;
     let mut options = OpenOptions::new();
-    options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
-    let file = parent.dir.open_with(&parent.name, &options)?;
-    match file.metadata()? {
+    options.append(true).nonblock(true).follow(FollowSymlinks::No);
+    let file = if existing.is_some() {
+        copy_to_change(parent, check_size)?;
+        parent.open_file(&options)?
+    } else {
+        parent.create_file(&mut options)?
+    };
+    let size = size_to_append(&file.metadata()?)?;
+    Ok((file, size))
+}
+
+/// The size of an open file that may be changed in place.
+fn size_to_append(opened: &Metadata) -> io::Result<u64> {
+    match opened {
         opened if !opened.is_file() => Err(not_regular_file()),
         // The other hard links may be outside and would change as well; writing a whole file does not change them.
         opened if opened.nlink() > 1 => {
             Err(io::Error::other("it has several hard links; write the whole file instead"))
         }
-        opened => Ok((file, opened.len())),
+        opened => Ok(opened.len()),
     }
+}
+
+/// Copies a file that is to be changed in place, where the original has to stay as it is.
+fn copy_to_change(parent: &ParentDir, check_size: impl Fn(u64) -> io::Result<()>) -> io::Result<()> {
+    let _change = parent.lock_change();
+    let Some((source, folder)) = parent.file_to_copy()? else { return Ok(()) };
+    let source = File::from_std(source);
+    let about = source.metadata()?;
+    let size = size_to_append(&about)?;
+    check_size(size)?;
+    let mut copy = AtomicFile::new(folder)?;
+    copy.file.set_permissions(about.permissions())?;
+    io::copy(&mut source.take(size), &mut copy.file)?;
+    copy.put_at_name(parent)
 }
 
 /// A temporary file beside the one it will replace; removed when dropped.
@@ -305,7 +336,12 @@ impl<'a> AtomicFile<'a> {
 
     fn commit(mut self, parent: &ParentDir, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
         fill(&mut self.file)?;
-        self.folder.rename(&self.name, self.folder, &parent.name)?;
+        let _change = parent.lock_change();
+        self.put_at_name(parent)
+    }
+
+    fn put_at_name(mut self, parent: &ParentDir) -> io::Result<()> {
+        parent.rename_to_name(self.folder, &self.name)?;
         self.is_committed = true;
         Ok(())
     }
