@@ -67,7 +67,7 @@ impl RunningCopy {
         if self.purpose != Purpose::NewFiles {
             return Ok(());
         }
-        self.overlay.end();
+        self.end();
         let (mut set, upper) = self.copy.read()?;
         let permissions = context.permissions();
         let new_files = NewFiles::in_run(context);

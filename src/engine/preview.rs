@@ -1,4 +1,5 @@
-//! A run in a copy of its project: an overlay that only the run sees. The engine and everybody else see the project itself.
+//! A run in a copy of its project that only the run sees: an overlay, or a delta where there can be no overlay and no process needs one. The
+//! engine and everybody else see the project itself.
 //!
 //! It is for previews, and for scripts that may create files (`new_files.rs`).
 
@@ -14,7 +15,7 @@ use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy, RuntimeId};
+use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta, RuntimeId};
 use metier_core::host::Files;
 use metier_core::host::outcome::ChangesReport;
 use metier_core::policy::GrantOrigin;
@@ -23,8 +24,8 @@ use metier_external::ProjectOverlay;
 /// The copy of a run that has begun.
 pub(super) struct RunningCopy {
     pub(super) copy: PreviewCopy,
-    /// In the extensions of the run as well.
-    pub(super) overlay: Arc<ProjectOverlay>,
+    /// In the extensions of the run as well; without it the run has a delta.
+    overlay: Option<Arc<ProjectOverlay>>,
     pub(super) store: ChangeStore,
     pub(super) purpose: Purpose,
 }
@@ -78,11 +79,13 @@ impl EngineInner {
             return Err(SkillError::new(ErrorKind::Usage, sentence)
                 .with_help("run it without a journal, or on the project itself"));
         }
-        if !cfg!(target_os = "linux") {
-            let sentence = "failed to run in a copy of the project: this system has no overlays";
-            return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"));
-        }
-        let begun = self.mount_copy(skill, &project, Purpose::Preview(kind), invocation)?;
+        let purpose = Purpose::Preview(kind);
+        let begun = match self.mount_copy(skill, &project, purpose, invocation) {
+            Err(refusal) if has_delta(runtime, &refusal) => {
+                self.begin_delta((skill, refusal), &project, purpose, invocation)?
+            }
+            begun => begun?,
+        };
         invocation.grants.push(("write".parse()?, GrantOrigin::Caller));
         invocation.extensions.insert(ProjectCopy);
         Ok(Some(begun))
@@ -103,7 +106,21 @@ impl EngineInner {
         })?;
         let overlay = Arc::new(overlay);
         invocation.extensions.insert(overlay.clone());
-        Ok(RunningCopy { copy, overlay, store, purpose })
+        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose })
+    }
+
+    /// Where there is no overlay, with the reason.
+    fn begin_delta(
+        &self,
+        (skill, refusal): (&Skill, SkillError),
+        project: &Path,
+        purpose: Purpose,
+        invocation: &mut Invocation,
+    ) -> Result<RunningCopy> {
+        let store = self.change_store()?;
+        let (copy, delta) = PreviewCopy::with_delta(&store.previews_folder(), (project, skill.name()))?;
+        invocation.extensions.insert(ProjectDelta { delta, refusal });
+        Ok(RunningCopy { copy, overlay: None, store, purpose })
     }
 
     /// The store of change sets: that of the engine, or that of the user.
@@ -112,17 +129,24 @@ impl EngineInner {
     }
 }
 
+/// Whether a run that can have no overlay has a delta: all that its script does passes the host functions.
+fn has_delta(runtime: RuntimeId, refusal: &SkillError) -> bool {
+    runtime != RuntimeId::EXTERNAL && refusal.kind() == ErrorKind::SandboxUnavailable
+}
+
 /// The files of the project as the run sees them, and those of its skill.
 pub(super) fn files_of_run(
     project: &Path,
     skill_files: Files,
     invocation: &Invocation,
 ) -> Result<(Files, Files)> {
-    let Some(overlay) = invocation.extensions.get::<Arc<ProjectOverlay>>() else {
-        return Ok((Files::open_nofollow(project)?, skill_files));
-    };
     let failed = |error| SkillError::io("failed to open the copy of the project", error);
-    let files = Files::of_overlay(overlay.root().map_err(failed)?, project)?;
+    let extensions = &invocation.extensions;
+    let files = match (extensions.get::<Arc<ProjectOverlay>>(), extensions.get::<ProjectDelta>()) {
+        (Some(overlay), _) => Files::of_overlay(overlay.root().map_err(failed)?, project)?,
+        (None, Some(ProjectDelta { delta, .. })) => Files::of_delta(delta, project)?,
+        (None, None) => return Ok((Files::open_nofollow(project)?, skill_files)),
+    };
     // What the run changes in the skill's folder is in the copy as well.
     let own = match skill_files.root().strip_prefix(project) {
         Ok(inside) => files.open_below(inside).map_err(failed)?,
@@ -132,11 +156,18 @@ pub(super) fn files_of_run(
 }
 
 impl RunningCopy {
+    /// From here on no process starts with it.
+    pub(super) fn end(&self) {
+        if let Some(overlay) = &self.overlay {
+            overlay.end();
+        }
+    }
+
     /// What a preview has changed, once all of its processes have ended; `None` for other runs. `shown` takes secrets out of what the outcome
     /// says of it.
     pub(super) fn finish(&self, shown: impl Fn(Value) -> Value + Copy) -> Result<Option<ChangesReport>> {
         let Purpose::Preview(kind) = self.purpose else { return Ok(None) };
-        self.overlay.end();
+        self.end();
         let (set, upper) = self.copy.read()?;
         let mut report = ChangesReport::new(json!(set), set.digest());
         if !set.changes.is_empty() {

@@ -10,6 +10,8 @@ mod availability;
 mod bounded;
 mod configuration;
 mod contract;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod deltas;
 mod edited;
 mod embedded_skills;
 mod events;

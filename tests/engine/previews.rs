@@ -14,22 +14,22 @@ use crate::not_run::{find_program, not_run};
 use crate::project::{Project, granted, sentence, write};
 
 impl Project {
-    fn change_store(&self) -> ChangeStore {
+    pub fn change_store(&self) -> ChangeStore {
         ChangeStore::open(self.root().with_file_name("data").join("changes")).unwrap()
     }
 
-    fn preview_builder(&self) -> EngineBuilder {
+    pub fn preview_builder(&self) -> EngineBuilder {
         Engine::builder(self.root()).changes(self.change_store())
     }
 
-    fn skill_with(self, name: &str, front: &str, script: &str, text: &str) -> Self {
+    pub fn skill_with(self, name: &str, front: &str, script: &str, text: &str) -> Self {
         let manifest = format!("---\nname: {name}\ndescription: d\n{front}---\n");
         self.file(&format!(".metier/skills/{name}/SKILL.md"), manifest)
             .file(&format!(".metier/skills/{name}/scripts/{script}"), text)
     }
 
     /// The run in a copy, after which the project is as it was; `None` where this machine has no copies.
-    fn preview(&self, engine: &Engine, invocation: Invocation) -> Option<Outcome> {
+    pub fn preview(&self, engine: &Engine, invocation: Invocation) -> Option<Outcome> {
         let before = file_states(self.root());
         let outcome = engine.run(invocation.preview(Preview::Store));
         assert_eq!(file_states(self.root()), before, "the project was changed");
@@ -43,22 +43,22 @@ impl Project {
     }
 }
 
-fn kind_of(outcome: &Outcome) -> Option<ErrorKind> {
+pub fn kind_of(outcome: &Outcome) -> Option<ErrorKind> {
     outcome.result.as_ref().err().map(metier::error::SkillError::kind)
 }
 
-fn changes(outcome: &Outcome) -> &ChangesReport {
+pub fn changes(outcome: &Outcome) -> &ChangesReport {
     outcome.changes.as_deref().unwrap_or_else(|| panic!("{outcome:?}"))
 }
 
 /// Each change as `kind path`.
-fn kinds(outcome: &Outcome) -> Vec<String> {
+pub fn kinds(outcome: &Outcome) -> Vec<String> {
     let text = |change: &Value, key: &str| change[key].as_str().unwrap().to_owned();
     let changes = changes(outcome).set["changes"].as_array().unwrap().iter();
     changes.map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect()
 }
 
-fn project() -> Project {
+pub fn project() -> Project {
     Project::new()
         .file("docs/a.txt", "one\n")
         .file("b.txt", "two\n")

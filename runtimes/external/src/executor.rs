@@ -22,7 +22,9 @@ use crate::worker::pool::{WorkerKey, WorkerPool};
 use crate::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::worker::session::WorkerSession;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess};
+use metier_core::executor::{
+    ProjectCopy, ProjectDelta, Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess,
+};
 use metier_core::host::{ProcessOutput, SandboxReport, SkillContext};
 use metier_core::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use metier_state::StateLease;
@@ -47,6 +49,9 @@ impl SkillExecutor for ExternalExecutor {
             SkillError::new(ErrorKind::Unavailable, sentence)
         })?;
         ctx.cancel().check()?;
+        if let Some(ProjectDelta { refusal, .. }) = ctx.extension() {
+            return Err(refusal.clone());
+        }
         let _count = self.script.services.count_process();
         if Self::is_unsandboxed(ctx) {
             return self.run_unsandboxed(&input, ctx);

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Result, SkillError};
 use crate::host::SkillContext;
+use crate::host::files::Delta;
 use crate::policy::Permission;
 
 pub use self::compiled_script::CompiledScript;
@@ -205,6 +206,16 @@ impl NewFiles {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct ProjectCopy;
+
+/// In the extensions of a run on a copy of the project that only the host functions know, and of those that it calls.
+#[derive(Clone)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "there are no copies"))]
+pub struct ProjectDelta {
+    /// Where its changes go.
+    pub delta: Arc<Delta>,
+    /// Why no process has the copy: it would see the project itself.
+    pub refusal: SkillError,
+}
 
 /// The folders in which skills are looked for: a process that changes one makes skills.
 #[derive(Clone, Debug)]
