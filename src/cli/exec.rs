@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let preview = args.preview.begin(session, "exec")?;
+    let preview = args.preview.begin_for_process(session, "exec")?;
     if session.json() {
         let outcome = run_for_json(args, session)?;
         let code = outcome.exit_code();

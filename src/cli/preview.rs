@@ -1,18 +1,20 @@
 //! Runs in a copy of the project: what they change is shown, stored or applied when they have ended, and until then the project is as it was.
 //!
 //! The command moves itself to where the copy is in the place of the project, so that scripts of all languages and everything that it does for them
-//! find the copy there. Only what was opened before leads to the project.
+//! find the copy there. Only what was opened before leads to the project. Where that cannot be, a skill has a delta, which only the host functions
+//! know: no script that is a process starts.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, StoredChangeSet, summary};
 use metier::engine::{Invocation, Outcome};
-use metier::error::Result;
+use metier::error::{ErrorKind, Result, SkillError};
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::executor::{PlaceholderVariables, ProjectCopy};
+use metier_core::executor::{PlaceholderVariables, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
@@ -48,6 +50,9 @@ pub struct PreviewArgs {
     /// Whether the run is only to be looked at, so that a person is asked about the hosts that it tries to reach.
     #[arg(skip)]
     is_trial: bool,
+    /// Where the changes of the run go if it has no overlay, once it has begun.
+    #[arg(skip)]
+    delta: OnceLock<ProjectDelta>,
 }
 
 /// What becomes of the changes.
@@ -63,23 +68,50 @@ enum Decision {
 }
 
 impl PreviewArgs {
-    /// Puts a copy in the place of the project, for this process and all that it starts. To be called before anything has opened the project,
-    /// and before this process has other threads.
+    /// Puts a copy in the place of the project, for this process and all that it starts; where there is no overlay, the run has a delta. To be
+    /// called before anything has opened the project, and before this process has other threads.
     pub fn begin(&self, session: &Session, skill: &str) -> Result<Option<Preview>> {
-        let decision = match (self.undoable, self.preview) {
-            (true, _) => Decision::Apply,
-            (_, false) => return Ok(None),
-            _ if self.applies => Decision::Apply,
-            _ if self.keep_changes => Decision::Store,
-            _ if session.can_ask() => Decision::Ask,
-            _ => Decision::Discard,
-        };
-        Preview::begin(&session.project_for_scripts()?, skill, decision).map(Some)
+        let Some(decision) = self.decision(session) else { return Ok(None) };
+        let project = session.project_for_scripts()?;
+        match Preview::with_overlay(&project, skill, decision.clone()) {
+            Err(refusal) if refusal.kind() == ErrorKind::SandboxUnavailable => {
+                let (preview, delta) = Preview::with_delta(&project, skill, decision, refusal)?;
+                self.delta.set(delta).ok();
+                Ok(Some(preview))
+            }
+            begun => begun.map(Some),
+        }
+    }
+
+    /// The same for a process, which takes an overlay.
+    pub fn begin_for_process(&self, session: &Session, name: &str) -> Result<Option<Preview>> {
+        let Some(decision) = self.decision(session) else { return Ok(None) };
+        Preview::with_overlay(&session.project_for_scripts()?, name, decision).map(Some)
+    }
+
+    /// What becomes of the changes, if the run is in a copy.
+    fn decision(&self, session: &Session) -> Option<Decision> {
+        match (self.undoable, self.preview) {
+            (true, _) => Some(Decision::Apply),
+            (_, false) => None,
+            _ if self.applies => Some(Decision::Apply),
+            _ if self.keep_changes => Some(Decision::Store),
+            _ if session.can_ask() => Some(Decision::Ask),
+            _ => Some(Decision::Discard),
+        }
     }
 
     /// The options of a run that is only to be looked at: in a copy, and watched.
     pub fn watched_in_copy(applies: bool) -> Self {
-        Self { preview: true, keep_changes: false, undoable: false, watch: true, applies, is_trial: true }
+        Self {
+            preview: true,
+            keep_changes: false,
+            undoable: false,
+            watch: true,
+            applies,
+            is_trial: true,
+            delta: OnceLock::new(),
+        }
     }
 
     /// The invocation with what a preview permits, since to write to a copy changes nothing, and watched if the options say so.
@@ -92,6 +124,10 @@ impl PreviewArgs {
             if has_placeholders { invocation.extension(PlaceholderVariables) } else { invocation };
         let is_in_copy = self.preview || self.undoable;
         let invocation = if is_in_copy { invocation.extension(ProjectCopy) } else { invocation };
+        let invocation = match self.delta.get() {
+            Some(delta) => invocation.extension(delta.clone()),
+            None => invocation,
+        };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
     }
 
@@ -113,6 +149,8 @@ impl PreviewArgs {
 pub struct Preview {
     copy: PreviewCopy,
     decision: Decision,
+    /// Why it has no overlay.
+    refusal: Option<SkillError>,
 }
 
 /// An outcome with what its run would have needed.
@@ -125,13 +163,33 @@ struct PreviewedOutcome<'a> {
 }
 
 impl Preview {
-    fn begin(project: &Path, skill: &str, decision: Decision) -> Result<Self> {
+    fn with_overlay(project: &Path, skill: &str, decision: Decision) -> Result<Self> {
         let folder = ChangeStore::user()?.previews_folder();
         let (copy, ()) = PreviewCopy::create(&folder, (project, skill), |root, request| {
             ProjectIdentity::fix_before_copy(root);
             enter_overlay(request)
         })?;
-        Ok(Self { copy, decision })
+        Ok(Self { copy, decision, refusal: None })
+    }
+
+    fn with_delta(
+        project: &Path,
+        skill: &str,
+        decision: Decision,
+        refusal: SkillError,
+    ) -> Result<(Self, ProjectDelta)> {
+        let folder = ChangeStore::user()?.previews_folder();
+        let (copy, delta) = PreviewCopy::with_delta(&folder, (project, skill))?;
+        let preview = Self { copy, decision, refusal: Some(refusal.clone()) };
+        Ok((preview, ProjectDelta { delta, refusal }))
+    }
+
+    /// Whether the script takes an overlay, so that nothing has run.
+    pub fn has_refused(&self, outcome: &Outcome) -> bool {
+        let (Some(refusal), Err(error)) = (&self.refusal, &outcome.result) else { return false };
+        error.kind() == refusal.kind()
+            && error.message() == refusal.message()
+            && self.copy.read().is_ok_and(|(set, _)| set.changes.is_empty() && set.refused.is_empty())
     }
 
     /// Shows what the run has changed, with the outcome if that is to be JSON, and does with it what the options or the person at the terminal

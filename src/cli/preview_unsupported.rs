@@ -38,6 +38,11 @@ impl PreviewArgs {
         Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
     }
 
+    /// The same for a process.
+    pub fn begin_for_process(&self, session: &Session, name: &str) -> Result<Option<Preview>> {
+        self.begin(session, name)
+    }
+
     /// The invocation as it is.
     pub fn add_to(&self, invocation: Invocation) -> Result<Invocation> {
         Ok(invocation)
@@ -58,6 +63,11 @@ impl PreviewArgs {
 }
 
 impl Preview {
+    /// There is none.
+    pub fn has_refused(&self, _outcome: &Outcome) -> bool {
+        match self.0 {}
+    }
+
     /// There is none.
     pub fn finish(self, _outcome: &Outcome, _session: &Session) -> Result<(u8, Option<ChangeSet>)> {
         match self.0 {}

@@ -141,6 +141,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let preview = args.preview.begin(session, &args.name)?;
     if args.streams.raw {
         let (outcome, code) = run_raw(args, session)?;
+        let preview = preview.filter(|preview| !preview.has_refused(&outcome));
         return finish(args, session, preview, (outcome, code));
     }
     let token = CancelToken::new();
@@ -155,6 +156,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         session.exit_watchdog().wait_for_cleanup(|| false);
     }
     session.exit_watchdog().finish();
+    let preview = preview.filter(|preview| !preview.has_refused(&outcome));
     if token.is_cancelled() {
         session.exit_watchdog().start_print_timeout();
     }

@@ -59,6 +59,11 @@ impl EngineInner {
         runtime: RuntimeId,
         invocation: &mut Invocation,
     ) -> Result<Option<RunningCopy>> {
+        if let Some(ProjectDelta { refusal, .. }) = invocation.extensions.get()
+            && runtime == RuntimeId::EXTERNAL
+        {
+            return Err(refusal.clone());
+        }
         let (_, folder) = self.folders.of_run(set, skill, invocation)?;
         let project = folder.path.clone();
         let Some(kind) = invocation.preview.take().filter(|_| invocation.caller.is_none()) else {

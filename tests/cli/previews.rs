@@ -288,3 +288,72 @@ serve(run)
     let applied = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     assert_eq!(shown, json!(applied), "what was shown is what was applied");
 }
+
+/// The answer where no namespace can be made: nobody in a user namespace may make no other.
+fn without_namespaces(project: &Project, args: &[&str]) -> Option<Answer> {
+    let metier = project.command(args);
+    let mut command = std::process::Command::new("unshare");
+    command.arg("--user").arg(metier.get_program()).args(metier.get_args());
+    for (name, value) in metier.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(project.path(".")).stdin(std::process::Stdio::null());
+    let is_possible = std::process::Command::new("unshare").args(["--user", "true"]).status();
+    if !is_possible.is_ok_and(|status| status.success()) {
+        not_run("a machine without namespaces", "unshare cannot make a user namespace here");
+        return None;
+    }
+    Some(command.output().unwrap().into())
+}
+
+#[test]
+fn without_namespaces_a_preview_of_a_process_is_refused_and_that_of_other_languages_runs() {
+    let lua = "ctx.write('docs/a.txt', 'new\\n') ctx.remove('gone.txt') return ctx.read_file('docs/a.txt')";
+    let mixed =
+        "ctx.write('n.txt', 'x') local ok, why = pcall(ctx.skill, 'sh', nil) return {ok, tostring(why)}";
+    let skill =
+        |name: &str, tools: &str| format!("---\nname: {name}\ndescription: d\nallowed-tools: {tools}\n---\n");
+    let project = project()
+        .file(".metier/skills/lua/SKILL.md", skill("lua", "read write"))
+        .file(".metier/skills/lua/scripts/main.lua", lua)
+        .file(".metier/skills/mixed/SKILL.md", skill("mixed", "read write skill:sh"))
+        .file(".metier/skills/mixed/scripts/main.lua", mixed)
+        .file(".metier/skills/sh/SKILL.md", skill("sh", "read"))
+        .file(".metier/skills/sh/scripts/main.sh", "#!/bin/sh\necho x > by-sh.txt");
+    let before = file_states(&project.path("."));
+    let Some(answer) = without_namespaces(&project, &["run", "lua", "--preview", "--json"]) else { return };
+    let outcome = answer.json();
+    assert_eq!((answer.code, &outcome["value"]), (0, &json!("new\n")), "{answer:?}");
+    assert_eq!(kinds(&outcome["changes"]), ["changed docs/a.txt", "deleted gone.txt"]);
+    // A process that such a script calls does not start.
+    let answer =
+        without_namespaces(&project, &["run", "mixed", "--preview", "--json", "--allow", "skill:sh"])
+            .unwrap();
+    let outcome = answer.json();
+    assert_eq!(outcome["value"][0], false, "{answer:?}");
+    let sentence = "failed to run in a copy of the project: an overlay needs namespaces";
+    assert!(outcome["value"][1].as_str().unwrap().contains(sentence), "{answer:?}");
+    assert_eq!(kinds(&outcome["changes"]), ["created n.txt"]);
+    for args in
+        [&["run", "sh", "--preview"][..], &["run", "sh", "--undoable"], &["exec", "--preview", "--", "true"]]
+    {
+        let answer = without_namespaces(&project, args).unwrap();
+        assert_ne!(answer.code, 0, "{answer:?}");
+        assert!(
+            answer.stderr.contains(sentence) && !answer.stderr.contains("made these changes"),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(file_states(&project.path(".")), before, "the project was changed");
+    let folder = project.home().join(".local/share/metier/previews");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "something is left of a copy");
+    let answer = without_namespaces(&project, &["run", "lua", "--undoable", "--allow", "write"]).unwrap();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!project.path("gone.txt").exists());
+    assert_eq!(without_namespaces(&project, &["undo"]).unwrap().code, 0);
+    assert_eq!(std::fs::read_to_string(project.path("gone.txt")).unwrap(), "gone\n");
+    assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "one\n");
+}

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{FileType, RawDir, Stat, fgetxattr, fstat};
+use rustix::fs::{Dir, FileType, Mode, Stat, fgetxattr, fstat};
 use rustix::io::Errno;
 
 use super::beneath::open_dir;
@@ -445,11 +445,9 @@ impl Reader<'_> {
 
     /// The names in a folder, in their order.
     fn names(&mut self, dir: &OwnedFd, path: &Path) -> Result<Vec<OsString>, Stop> {
-        const BUFFER_BYTES: usize = 32 << 10;
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-        let mut listing = RawDir::new(dir, buffer.spare_capacity_mut());
+        let mut listing = Dir::new(dir.try_clone()?)?;
         let mut names = Vec::new();
-        while let Some(entry) = listing.next() {
+        while let Some(entry) = listing.read() {
             let name: CString = entry?.file_name().to_owned();
             if name.as_c_str() == c"." || name.as_c_str() == c".." {
                 continue;
@@ -514,8 +512,8 @@ fn unlock_file(entry: &UpperEntry<'_>) -> io::Result<Option<std::fs::File>> {
     const OWNER_READ: u32 = 0o400;
     if mode_of(&entry.stat) & OWNER_READ == 0 {
         let flags = OPEN_BY_NAME | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
-        let handle = rustix::fs::openat(entry.dir, entry.name, flags, rustix::fs::Mode::empty())?;
-        let mode = rustix::fs::Mode::from_raw_mode(entry.stat.st_mode | OWNER_READ);
+        let handle = rustix::fs::openat(entry.dir, entry.name, flags, Mode::empty())?;
+        let mode = Mode::from_raw_mode(entry.stat.st_mode) | Mode::RUSR;
         rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode)?;
     }
     open_file(entry.dir, entry.name)

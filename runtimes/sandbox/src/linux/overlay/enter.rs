@@ -16,7 +16,7 @@ use crate::{OverlayError, OverlayRequest};
 ///
 /// For a program with one thread, soon after its start; in others, and where a namespace cannot be had, it fails. A user who is not root is
 /// the same user afterwards, in a user namespace in which files of all others belong to nobody. After an error the process may be in
-/// namespaces of its own, without the overlay.
+/// namespaces of its own, without the overlay and without rights there.
 pub fn enter_overlay(request: OverlayRequest<'_>) -> Result<(), OverlayError> {
     let user_namespace = || readlink("/proc/self/ns/user", Vec::new()).ok();
     let (before, folder) = (user_namespace(), std::env::current_dir()?);
@@ -25,11 +25,10 @@ pub fn enter_overlay(request: OverlayRequest<'_>) -> Result<(), OverlayError> {
     // The way into a user namespace leaves it off, and the working directory below the overlay.
     set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
     let returned = chdir(folder);
+    // The right to mount was that of the namespace.
+    let is_moved = user_namespace() != before;
+    let dropped = if is_moved { capabilities::drop_all_except(CapabilitySet::empty()) } else { Ok(()) };
     entered.map_err(|failure| explain(failure, upper_path))?;
-    returned.map_err(std::io::Error::from)?;
-    if user_namespace() != before {
-        // The right to mount was that of the namespace.
-        capabilities::drop_all_except(CapabilitySet::empty()).map_err(std::io::Error::from)?;
-    }
+    returned.and(dropped).map_err(std::io::Error::from)?;
     Ok(())
 }
