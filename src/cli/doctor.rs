@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anstyle::AnsiColor;
 use metier::config::{ConfigFile, LoadedConfiguration};
 use metier::engine::{
-    Diagnosis, Engine, Finding, PackagesReport, RootReport, SandboxLevelReport, SettingsReport,
+    Diagnosis, Engine, Finding, PackagesReport, PreviewReport, RootReport, SandboxLevelReport, SettingsReport,
 };
 use metier::error::{Result, SkillError};
 use metier::policy::GrantReport;
@@ -257,6 +257,7 @@ fn page(diagnosis: &Diagnosis, [trust, grants, configuration]: [String; 3]) -> S
         ("system", system_line(diagnosis)),
         ("landlock", diagnosis.sandbox.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
         ("sandbox", sandbox_levels(diagnosis)),
+        ("previews", preview_lines(diagnosis)),
         ("helper", helper_line(diagnosis)),
         ("interpreters", interpreter_lines(diagnosis)),
         ("project", diagnosis.project.display().to_string()),
@@ -354,6 +355,15 @@ fn sandbox_levels(diagnosis: &Diagnosis) -> String {
         format!("{:10} {state:16} needs {}", level.name, level.needs)
     };
     diagnosis.sandbox_levels.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn preview_lines(diagnosis: &Diagnosis) -> String {
+    let line = |preview: &PreviewReport| {
+        let runtimes: Vec<String> = preview.runtimes.iter().map(ToString::to_string).collect();
+        let state = if preview.available { "yes" } else { "no" };
+        format!("{}: {state}, needs {}", runtimes.join(", "), preview.needs)
+    };
+    diagnosis.previews.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn helper_line(diagnosis: &Diagnosis) -> String {

@@ -23,7 +23,7 @@ use metier_skill::contract::ProvidedTool;
 
 /// What is available to run skills with, detected at the time of the call.
 ///
-/// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, interpreters, project,
+/// In JSON every key is always present: `{ok, version, system, features, runtimes, sandbox, sandbox_levels, previews, interpreters, project,
 /// roots, shadowed, problems, cache, packages, settings, findings}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -42,6 +42,8 @@ pub struct Diagnosis {
     pub sandbox: SandboxSupport,
     /// The sandbox levels, strongest last.
     pub sandbox_levels: Vec<SandboxLevelReport>,
+    /// Where runs [in a copy](crate::engine::Invocation::preview) of their project are possible.
+    pub previews: Vec<PreviewReport>,
     /// The commands that run external scripts.
     pub interpreters: Vec<InterpreterReport>,
     /// The project.
@@ -94,6 +96,18 @@ pub struct RuntimeReport {
     pub extensions: Vec<&'static str>,
     /// Whether this build, or the program around it, has it.
     pub available: bool,
+}
+
+/// Whether scripts can run in a copy of the project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PreviewReport {
+    /// The runtimes of these scripts.
+    pub runtimes: Vec<RuntimeId>,
+    /// Whether this machine and this build have what such runs need; of a file system that is known when one begins.
+    pub available: bool,
+    /// What they need.
+    pub needs: &'static str,
 }
 
 /// A sandbox level.
@@ -239,6 +253,7 @@ impl EngineInner {
             features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
             runtimes: self.runtimes.iter().map(runtime_report).collect(),
             sandbox_levels: sandbox_level_reports(&sandbox),
+            previews: preview_reports(&sandbox, self.runtimes.iter().map(Runtime::id)),
             sandbox,
             interpreters,
             project: self.folders.first().path.clone(),
@@ -400,6 +415,29 @@ fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
             available: is_sandboxed && sandbox.strongest.level == EnforcedLevel::Namespaces,
             needs: "Linux 5.10 or later, user namespaces the system lets everybody make (or root with all its powers), and the feature \
                     `sandboxed`",
+        },
+    ]
+}
+
+/// Those of processes, and those of the languages inside the program.
+fn preview_reports(
+    sandbox: &SandboxSupport,
+    runtimes: impl Iterator<Item = RuntimeId>,
+) -> Vec<PreviewReport> {
+    let has_namespaces = sandbox.reason.is_none() && sandbox.strongest.level == EnforcedLevel::Namespaces;
+    let (processes, others): (Vec<RuntimeId>, Vec<RuntimeId>) =
+        runtimes.partition(|id| *id == RuntimeId::EXTERNAL);
+    vec![
+        PreviewReport {
+            runtimes: processes,
+            available: has_namespaces,
+            needs: "the sandbox level namespaces, Linux 5.11 or later with overlayfs, and a data folder on a file system with user \
+                    attributes",
+        },
+        PreviewReport {
+            runtimes: others,
+            available: cfg!(unix),
+            needs: "no namespaces, unless they call a script that is a process",
         },
     ]
 }

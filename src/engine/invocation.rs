@@ -482,8 +482,9 @@ impl Invocation {
     /// of the project. Requests that were answered, what a skill keeps in its state, and what tools of this program do, are not undone. No
     /// worker is shared with other runs, and no process outlives the run. A [provider of files](crate::host::FileProvider) is not asked.
     ///
-    /// The run fails with `sandbox-unavailable` where there can be no copy (it takes Linux 5.11 with overlayfs and namespaces) or its script
-    /// cannot run in the sandbox, with `denied` if it is to run without one, and with `usage` if it has a journal.
+    /// A script that is a process, or calls one, takes Linux 5.11 with overlayfs and namespaces; without them such a run fails with
+    /// `sandbox-unavailable`, and all others have a copy that only the host functions know. It fails with the same if its script cannot run in
+    /// the sandbox, with `denied` if it is to run without one, and with `usage` if it has a journal.
     ///
     /// ```no_run
     /// use std::os::fd::AsFd;

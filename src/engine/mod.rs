@@ -137,8 +137,8 @@ pub use availability::{
 };
 pub use builder::EngineBuilder;
 pub use doctor::{
-    CacheReport, Diagnosis, Feature, Finding, PackagesReport, RootReport, RuntimeReport, SandboxLevelReport,
-    ShadowedSkill, System,
+    CacheReport, Diagnosis, Feature, Finding, PackagesReport, PreviewReport, RootReport, RuntimeReport,
+    SandboxLevelReport, ShadowedSkill, System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
 pub use gates::{AutonomyReport, GateReport};

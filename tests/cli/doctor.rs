@@ -29,6 +29,7 @@ fn every_key_is_always_present() {
             "interpreters",
             "ok",
             "packages",
+            "previews",
             "problems",
             "project",
             "roots",
@@ -57,6 +58,12 @@ fn the_sandbox_is_the_one_that_scripts_run_in() {
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["reason"]), (&json!(true), &Value::Null));
         let level = outcome["sandbox"]["level"].as_str().unwrap();
         assert_eq!(row(&diagnosis["sandbox_levels"], "name", level)["available"], json!(true));
+        let previews = &diagnosis["previews"];
+        assert_eq!(
+            (&previews[0]["runtimes"], &previews[1]["available"]),
+            (&json!(["external"]), &json!(true))
+        );
+        assert_eq!(previews[0]["available"], json!(level == "namespaces"), "{diagnosis}");
     } else {
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["landlock_abi"]), (&json!(false), &Value::Null));
         assert_eq!(project.metier(&["doctor"]).code, 1);

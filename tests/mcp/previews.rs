@@ -261,3 +261,27 @@ fn changes_that_nobody_can_be_shown_whole_are_not_asked_about() {
         "{refused}"
     );
 }
+
+#[test]
+fn without_overlays_calls_of_languages_inside_the_program_are_previewed_and_applied() {
+    let project = project()
+        .lua("changer", "ctx.write('docs/a.txt', 'new\\n') ctx.remove('gone.txt') return 'done'")
+        .file(
+            ".metier/skills/changer/SKILL.md",
+            "---\nname: changer\ndescription: d\nallowed-tools: write\n---\n",
+        )
+        .trusted();
+    // This level has no mounts.
+    crate::cli::write(&project.home().join(".config/metier/config.toml"), "sandbox.level = \"landlock\"");
+    let before = tree(&project);
+    let mut client = project.modern_client(&["--preview"]).asking();
+    let refused = client.call("writer", json!({"args": ["x"]}));
+    assert_eq!(error_kind(&refused), "sandbox-unavailable", "{refused}");
+    let result = client.call("changer", json!({}));
+    assert_eq!((&result["isError"], tree(&project)), (&json!(false), before), "{result}");
+    let arguments = by_digest(&result);
+    let question = client.result("tools/call", apply_params(&arguments, None));
+    let applied = client.result("tools/call", apply_params(&arguments, Some((&question, answer("once")))));
+    assert_eq!(applied["structuredContent"]["applied"], 2, "{applied}");
+    assert_eq!((project.read("docs/a.txt"), project.path("gone.txt").exists()), ("new\n".to_owned(), false));
+}

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::Metadata;
 
 use super::Files;
+use super::folder::Folder;
 use super::open::{NameCounter, NamedEntry};
-use super::parent_dir::Folder;
 
 /// All fail if the path contains a symbolic link, as [`OpenBackend`](super::open::OpenBackend) says; the empty path is the root.
 impl Files {

@@ -8,6 +8,7 @@
 mod delta;
 mod editor;
 mod entry;
+mod folder;
 mod grep;
 mod grep_sink;
 mod hard_links;
@@ -58,8 +59,8 @@ use std::sync::{Arc, OnceLock};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
+use self::folder::Folder;
 use self::open::OpenBackend;
-use self::parent_dir::Folder;
 use self::protected_cache::ProtectedCache;
 use crate::error::{Result, SkillError};
 #[cfg(target_os = "linux")]
@@ -192,10 +193,7 @@ impl Files {
     /// The metadata of a path without symbolic links; the empty path is the root.
     fn metadata_nofollow(&self, path: &Path) -> io::Result<Metadata> {
         let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
-        match self.open_dir(path.parent().unwrap_or(Path::new("")))? {
-            Folder::Disk(dir) => dir.symlink_metadata(name),
-            Folder::Merged(folder) => folder.symlink_metadata(name),
-        }
+        self.open_dir(path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
     }
 
     /// Whether anything is at this path now, be it a link; whoever opens it finds out what.

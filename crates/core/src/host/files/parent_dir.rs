@@ -1,6 +1,6 @@
 //! The open parent directory of a path and the last name in it, so that changes above it have no effect.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::MutexGuard;
@@ -8,24 +8,8 @@ use std::sync::MutexGuard;
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
-use super::delta::MergedFolder;
+use super::folder::Folder;
 use crate::host::files::{Files, name_encoding};
-
-/// An open folder: one of the disk, or one of which a run sees what it has changed.
-pub(super) enum Folder {
-    Disk(Dir),
-    Merged(MergedFolder),
-}
-
-impl Folder {
-    /// The open folder that has this name.
-    pub(super) fn dir_of(&self, name: &OsStr) -> io::Result<&Dir> {
-        match self {
-            Self::Disk(dir) => Ok(dir),
-            Self::Merged(folder) => folder.layer(name),
-        }
-    }
-}
 
 /// A name in an open folder. It may not exist.
 pub(super) struct ParentDir {
@@ -35,10 +19,7 @@ pub(super) struct ParentDir {
 
 impl ParentDir {
     pub(super) fn symlink_metadata(&self) -> io::Result<Metadata> {
-        match &self.folder {
-            Folder::Disk(dir) => dir.symlink_metadata(&self.name),
-            Folder::Merged(folder) => folder.symlink_metadata(&self.name),
-        }
+        self.folder.symlink_metadata(&self.name)
     }
 
     /// The folder in which new files are created.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::entry::EntryKind;
-use super::parent_dir::Folder;
+use super::folder::Folder;
 use super::path::join_path;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::file_stat::FileStat;
