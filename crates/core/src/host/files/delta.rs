@@ -1,9 +1,9 @@
 //! A delta: a run sees a tree and what it has changed there, which goes to another folder. The tree itself stays as it is.
 //!
-//! It is for what works through the host functions alone, on every system; a process that opens paths itself would see the tree. The
-//! upper folder has new files, whole copies of changed ones, and the folders around both. What the run has removed is known
-//! here, since nobody else looks into the upper folder while the run lasts. Paths are relative to the root and have no symbolic links: whoever
-//! calls resolves them first, and everything is opened without following links, in both folders.
+//! It is for what works through the host functions alone; a process that opens paths itself would see the tree. The upper folder has
+//! new files, whole copies of changed ones, and the folders around both. What the run has removed is known here, since nobody else
+//! looks into the upper folder while the run lasts. Paths are relative to the root and have no symbolic links: whoever calls resolves
+//! them first, and everything is opened without following links, in both folders.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -190,7 +190,7 @@ impl MergedFolder {
         Ok(found.into_iter().collect())
     }
 
-    /// One of the folders: that of the tree, if there is one.
+    /// That of the tree, or that of the changes if there is no other.
     pub(super) fn into_dir(self) -> io::Result<Dir> {
         self.lower.or(self.upper).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -219,7 +219,7 @@ impl MergedFolder {
     /// The folder for what the run creates here, if it may create something in that of the tree.
     pub(super) fn writable_dir(&self) -> io::Result<&Dir> {
         self.check_writable()?;
-        self.upper.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.upper()
     }
 
     fn check_writable(&self) -> io::Result<()> {
