@@ -51,6 +51,7 @@ fn page(explanation: &Explanation) -> String {
         ("sandbox", sandbox_line(explanation)),
     ]);
     rows.extend(gate_words(explanation.gates).map(|gates| ("gates", gates)));
+    rows.extend((!explanation.reviews.is_empty()).then(|| ("reviews", review_words(&explanation.reviews))));
     if let Some(process) = &explanation.process {
         rows.extend(process_rows(process));
     }
@@ -83,6 +84,15 @@ fn gate_words(gates: GateReport) -> Option<String> {
         .chain(gates.consent.map(|reason| consent(reason).to_owned()))
         .collect();
     (!words.is_empty()).then(|| words.join("\n"))
+}
+
+/// Where a plan waits for a person.
+fn review_words(reviews: &[String]) -> String {
+    let listed: Vec<String> = reviews.iter().map(|step| escape_line(step)).collect();
+    format!(
+        "{}: until then it runs in a copy of the project, whose changes a person agrees to",
+        listed.join(", ")
+    )
 }
 
 /// Where a callee runs, in which sandbox, and with which permissions.

@@ -5,13 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use metier::error::Result;
+use metier::changes::ChangeSet;
+use metier::engine::ChangesReport;
+use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, SkillContext};
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission, SandboxMode};
 use metier::unicode::with_lookalikes;
+use metier_changes::summary_facts;
+use serde_json::Value;
 
+use super::output::eprint;
 use super::progress::ProgressDisplay;
 use super::prompt::{Question, Reply, ask, permission_sentence};
+use super::terminal::{escape_line, escape_text, shorten_line};
 
 /// Asks about what a skill requests and nobody granted.
 #[derive(Clone)]
@@ -50,6 +56,49 @@ impl TerminalApprover {
         self.lock_refused().contains(permission)
     }
 
+    /// Asks about what the steps of a plan have changed; all of it is listed before anybody can agree.
+    fn review(
+        &self,
+        ctx: &SkillContext,
+        request: &ApprovalRequest,
+        (step, text): (&str, &str),
+        changes: &ChangesReport,
+    ) -> Result<Approval> {
+        const CHOICES: &[(char, &str)] = &[('y', "yes, apply them and go on")];
+        const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
+        let set: ChangeSet = serde_json::from_value(changes.set.clone()).map_err(|error| {
+            let sentence = format!("nobody can be shown what the steps have changed: {error}");
+            SkillError::new(ErrorKind::Denied, sentence).with_help("run the plan with --preview")
+        })?;
+        let name = request.qualified_name.as_deref().unwrap_or(&request.skill);
+        let mut facts = vec![("plan", with_lookalikes(name))];
+        // Whoever wrote the plan wrote it.
+        facts.extend((!text.is_empty()).then(|| ("it says", with_lookalikes(text))));
+        facts.extend(summary_facts(&set));
+        let details = vec![
+            ("project", set.project.clone()),
+            ("changes", set.id.clone()),
+            ("digest", changes.digest.clone()),
+        ];
+        let sentence = format!("The plan has come to its review {}.", shortened_name(step));
+        let prompt = "Apply these changes to the project?";
+        let question = Question::new(sentence, facts, prompt, CHOICES).views(VIEWS).details(details);
+        let started = Instant::now();
+        let is_withdrawn =
+            || ctx.cancel().is_cancelled() || self.token.is_cancelled() || started.elapsed() >= ANSWER_TIME;
+        loop {
+            match self.display.suspend(|| ask(&question, &is_withdrawn)) {
+                Reply::Choice('l') => self.display.suspend(|| print_lines(changes)),
+                Reply::Choice(_) => return Ok(Approval::Once),
+                Reply::No => return Ok(Approval::No),
+                Reply::Interrupt => {
+                    self.token.cancel();
+                    return Ok(Approval::No);
+                }
+            }
+        }
+    }
+
     fn lock_refused(&self) -> std::sync::MutexGuard<'_, BTreeSet<Permission>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,6 +106,9 @@ impl TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        if let ApprovalNeed::Review { step, text, changes } = &request.need {
+            return self.review(ctx, request, (step, text), changes);
+        }
         // What is asked for a skill that another one calls is not remembered, a step is done again only once, and each call of a
         // tool is a question of its own.
         let is_call = matches!(request.need, ApprovalNeed::Call { .. });
@@ -177,6 +229,18 @@ fn question(
     Question::new(sentence, facts, prompt, choices).details(details)
 }
 
+/// The lines that differ in texts.
+fn print_lines(changes: &ChangesReport) {
+    if changes.diffs.is_empty() {
+        eprint("no text has lines to show");
+    }
+    for diff in &changes.diffs {
+        let part = |key: &str| diff.get(key).and_then(Value::as_str).unwrap_or_default();
+        eprint(&format!("\n{}", escape_line(part("path"))));
+        eprint(escape_text(part("diff")).trim_end());
+    }
+}
+
 fn shortened_name(name: &str) -> String {
-    super::terminal::shorten_line(name, 64)
+    shorten_line(name, 64)
 }

@@ -205,7 +205,7 @@ impl Approver for RememberingApprover {
             .cloned()
             .collect();
         let need = match &request.need {
-            ApprovalNeed::RepeatedStep { .. } => request.need.clone(),
+            ApprovalNeed::RepeatedStep { .. } | ApprovalNeed::Review { .. } => request.need.clone(),
             // Whatever was permitted before: somebody agrees to each call.
             ApprovalNeed::Call { reason, .. } => {
                 ApprovalNeed::Call { permissions: open.clone(), reason: *reason }

@@ -58,6 +58,7 @@ impl CalleeResolver {
             calls: calls.collect(),
             requested,
             is_process: selected.runtime == RuntimeId::EXTERNAL,
+            has_review: plan.as_ref().is_some_and(Plan::has_review),
         })
     }
 }
@@ -281,4 +282,17 @@ pub(super) fn load_plan(skill: &Skill, selected: &SelectedScript) -> Result<Opti
     }
     let source = skill.folder().read(&selected.path, Limits::MAX_READ_SIZE)?;
     metier_plan::from_file(&source, &selected.path).map(Some)
+}
+
+impl Engine {
+    /// Whether the script that runs is a plan with a review.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        allow(dead_code, reason = "asked by the server, which not every build has")
+    )]
+    pub(crate) fn has_review(&self, skill: &Skill, choice: ScriptChoice<'_>) -> bool {
+        let selected = self.0.selected_script(skill, choice);
+        let plan = selected.and_then(|selected| load_plan(skill, &selected));
+        plan.is_ok_and(|plan| plan.as_ref().is_some_and(Plan::has_review))
+    }
 }

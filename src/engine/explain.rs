@@ -12,7 +12,7 @@ use crate::engine::callee_resolver::load_plan;
 use crate::engine::gates::GateReport;
 use crate::engine::run_start::run_deadline;
 use crate::engine::run_target::RunTarget;
-use crate::engine::script_selection::{ScriptChoice, SelectedScript};
+use crate::engine::script_selection::ScriptChoice;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
 use crate::registry::{Skill, command_skill};
@@ -32,7 +32,7 @@ const MAX_CALLEES: usize = 100;
 /// What a run could access, before it runs.
 ///
 /// In JSON every key is always present: `{skill, tool, script, runtime, project, sandbox_mode, limits, permissions, functions,
-/// sandbox, process, callees, requirements, gates, reason, grants, digest, trust}`.
+/// sandbox, process, callees, requirements, gates, reviews, reason, grants, digest, trust}`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -65,6 +65,8 @@ pub struct Explanation {
     pub requirements: Vec<Requirement>,
     /// Who has to agree before the run starts, whatever is granted.
     pub gates: GateReport,
+    /// The steps of its plan at which a person must agree to what the steps before have changed.
+    pub reviews: Vec<String>,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
     /// What is granted, and by whom; what the skill does not request has no effect.
@@ -132,6 +134,7 @@ struct ExplainedSkill {
     process: Option<LaunchPreview>,
     requirements: Vec<Requirement>,
     gates: GateReport,
+    reviews: Vec<String>,
     reason: Option<SkillError>,
 }
 
@@ -189,6 +192,7 @@ impl EngineInner {
             callees,
             requirements: of.requirements,
             gates: of.gates,
+            reviews: of.reviews,
             reason: of.reason,
             grants: invocation
                 .grants
@@ -291,6 +295,7 @@ impl EngineInner {
         let ctx = context.worker(worker).callee_limits(named).build();
         let target = RunTarget { skill, tool: selected.tool.as_deref() };
         let gates = self.gate_report(target, &ctx);
+        let plan = load_plan(skill, &selected)?;
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),
             tool: invocation.tool.clone(),
@@ -298,7 +303,8 @@ impl EngineInner {
             runtime: selected.runtime,
             limits: worker::without_cpu_limit_of_worker(ctx.worker(), &limits),
             not_applied,
-            callees: called_skills(skill, &selected, &ctx)?,
+            callees: called_skills(plan.as_ref(), &ctx),
+            reviews: plan.iter().flat_map(Plan::reviews).map(str::to_owned).collect(),
             ctx,
             sandbox: None,
             process: None,
@@ -365,13 +371,8 @@ impl ExplainedSkill {
 }
 
 /// The skills that its plan names, and the skills and tools of skills that its permissions name; not the tools of the host.
-fn called_skills(
-    skill: &Skill,
-    selected: &SelectedScript,
-    ctx: &SkillContext,
-) -> Result<Vec<(String, Option<String>)>> {
-    let plan = load_plan(skill, selected)?;
-    let planned = plan.iter().flat_map(Plan::skills).map(|name| (name.to_owned(), None));
+fn called_skills(plan: Option<&Plan>, ctx: &SkillContext) -> Vec<(String, Option<String>)> {
+    let planned = plan.into_iter().flat_map(Plan::skills).map(|name| (name.to_owned(), None));
     let permitted = ctx.permissions().effective();
     let permitted =
         permitted.iter().filter_map(|permission| match (permission.name(), permission.scope()?) {
@@ -386,7 +387,7 @@ fn called_skills(
     let mut calls: Vec<(String, Option<String>)> = planned.chain(permitted).collect();
     let mut known = HashSet::new();
     calls.retain(|call| known.insert(call.clone()));
-    Ok(calls)
+    calls
 }
 
 fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {

@@ -73,6 +73,8 @@ mod package_installer;
 mod packages;
 mod permission_requests;
 mod pipeline;
+#[cfg(unix)]
+mod plan_review;
 mod prepare_request;
 #[cfg_attr(not(unix), path = "preview_unsupported.rs")]
 mod preview;

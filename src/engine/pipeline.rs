@@ -179,6 +179,10 @@ impl EngineInner {
             Ok(copy) => copy,
             Err(error) => return not_run(&skill, &limits, error),
         };
+        let script = opened.as_ref().ok().map(|(script, _)| script);
+        if let Err(error) = self.begin_review((&set, &skill), (&selected, script), &mut invocation) {
+            return not_run(&skill, &limits, error);
+        }
         let digest = trust.as_ref().and_then(RunTrust::digest);
         let run = ScriptRun {
             engine: self,

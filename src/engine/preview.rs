@@ -16,8 +16,8 @@ use crate::registry::Skill;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta, RuntimeId};
-use metier_core::host::Files;
 use metier_core::host::outcome::ChangesReport;
+use metier_core::host::{Files, RunFiles};
 use metier_core::policy::GrantOrigin;
 use metier_external::ProjectOverlay;
 
@@ -103,15 +103,27 @@ impl EngineInner {
         purpose: Purpose,
         invocation: &mut Invocation,
     ) -> Result<RunningCopy> {
-        let services = self.script_cache.services().external();
         let store = self.change_store()?;
+        let (copy, overlay) = self.mount_overlay(skill, project, &store, invocation)?;
+        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose })
+    }
+
+    /// The copy, and the overlay that the run sees from here on.
+    pub(super) fn mount_overlay(
+        &self,
+        skill: &Skill,
+        project: &Path,
+        store: &ChangeStore,
+        invocation: &mut Invocation,
+    ) -> Result<(PreviewCopy, Arc<ProjectOverlay>)> {
+        let services = self.script_cache.services().external();
         let parent = store.previews_folder();
         let (copy, overlay) = PreviewCopy::create(&parent, (project, skill.name()), |_, request| {
             ProjectOverlay::mount(services, request)
         })?;
         let overlay = Arc::new(overlay);
         invocation.extensions.insert(overlay.clone());
-        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose })
+        Ok((copy, overlay))
     }
 
     /// Where there is no overlay, with the reason.
@@ -145,19 +157,38 @@ pub(super) fn files_of_run(
     skill_files: Files,
     invocation: &Invocation,
 ) -> Result<(Files, Files)> {
-    let failed = |error| SkillError::io("failed to open the copy of the project", error);
     let extensions = &invocation.extensions;
-    let files = match (extensions.get::<Arc<ProjectOverlay>>(), extensions.get::<ProjectDelta>()) {
-        (Some(overlay), _) => Files::of_overlay(overlay.root().map_err(failed)?, project)?,
-        (None, Some(ProjectDelta { delta, .. })) => Files::of_delta(delta, project)?,
+    let skill_root = Some(skill_files.root());
+    let seen = match (extensions.get::<Arc<ProjectOverlay>>(), extensions.get::<ProjectDelta>()) {
+        (Some(overlay), _) => files_seen(overlay, project, skill_root)?,
+        (None, Some(ProjectDelta { delta, .. })) => {
+            with_skill(Files::of_delta(delta, project)?, project, skill_root)?
+        }
         (None, None) => return Ok((Files::open_nofollow(project)?, skill_files)),
     };
-    // What the run changes in the skill's folder is in the copy as well.
-    let own = match skill_files.root().strip_prefix(project) {
-        Ok(inside) => files.open_below(inside).map_err(failed)?,
-        Err(_) => skill_files,
+    Ok((seen.project, seen.skill.unwrap_or(skill_files)))
+}
+
+/// The files of the project that a run with this overlay sees now, and those of its skill if its folder is in the project.
+pub(super) fn files_seen(
+    overlay: &ProjectOverlay,
+    project: &Path,
+    skill_root: Option<&Path>,
+) -> Result<RunFiles> {
+    let failed = |error| SkillError::io("failed to open the copy of the project", error);
+    let files = match overlay.root().map_err(failed)? {
+        Some(root) => Files::of_overlay(root, project)?,
+        None => Files::open_nofollow(project)?,
     };
-    Ok((files, own))
+    with_skill(files, project, skill_root)
+}
+
+/// What the run changes in the folder of the skill is in the copy as well.
+fn with_skill(files: Files, project: &Path, skill_root: Option<&Path>) -> Result<RunFiles> {
+    let failed = |error| SkillError::io("failed to open the copy of the project", error);
+    let inside = skill_root.and_then(|root| root.strip_prefix(project).ok());
+    let skill = inside.map(|inside| files.open_below(inside)).transpose().map_err(failed)?;
+    Ok(RunFiles { project: files, skill })
 }
 
 impl RunningCopy {

@@ -6,10 +6,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{EngineInner, Invocation};
+use crate::engine::script_selection::{SelectedScript, count_reviews};
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::RuntimeId;
+use metier_core::executor::{RuntimeId, Script};
 use metier_core::host::outcome::ChangesReport;
 use metier_core::host::{Files, SkillContext};
 
@@ -29,6 +30,23 @@ impl EngineInner {
             return Ok(None);
         }
         let sentence = "failed to run in a copy of the project: this system has no overlays";
+        Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
+    }
+}
+
+impl EngineInner {
+    /// Fails where a plan has a review.
+    #[allow(clippy::unused_self, reason = "as where there are copies")]
+    pub(super) fn begin_review(
+        &self,
+        _: (&SkillSet, &Skill),
+        (selected, script): (&SelectedScript, Option<&Script>),
+        invocation: &mut Invocation,
+    ) -> Result<()> {
+        if invocation.caller.is_some() || count_reviews(selected, script) == 0 {
+            return Ok(());
+        }
+        let sentence = "a plan with a review runs in a copy of the project, and this system has no overlays";
         Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
     }
 }

@@ -12,10 +12,22 @@ use crate::engine::script_inference::{
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::executor::{HandlerCall, RuntimeId, ScriptDialect};
+use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect};
 use metier_core::host::catch_panic;
 use metier_core::policy::Limits;
 use metier_skill::contract::{Contract, Entrypoint, ProvidedTool};
+
+/// How many reviews the plan has that runs; 0 for every other script, and for a plan that does not load.
+pub(super) fn count_reviews(selected: &SelectedScript, script: Option<&Script>) -> usize {
+    let Some(script) = script.filter(|_| selected.runtime == RuntimeId::TOOL_SEQUENCE) else { return 0 };
+    // Most plans have none, and need not be parsed twice. An escape may spell the word in another way.
+    let may_have =
+        std::str::from_utf8(&script.source).is_ok_and(|text| text.contains("review") || text.contains('\\'));
+    if !may_have {
+        return 0;
+    }
+    metier_plan::from_file(&script.source, &script.path).map_or(0, |plan| plan.reviews().count())
+}
 
 /// Which script of a skill is meant.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 
 use super::elicitation::Elicitor;
 use super::question::{self, AnswerMemory, Question};
-use metier_core::error::Result;
-use metier_core::host::{ApprovalRequest, Approver, SkillContext};
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use metier_core::policy::Approval;
 
 /// The key of the question in an answer, and of the answer to it. No form of a skill has this name.
@@ -82,6 +82,11 @@ impl PostponingApprover {
 
 impl Approver for PostponingApprover {
     fn approve(&self, _: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        if matches!(request.need, ApprovalNeed::Review { .. }) {
+            let sentence = "the plan asks a person in its midst, and this client is asked before a call only, or in a task";
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("call it as a task, or let a person run the plan"));
+        }
         // A client that is asked has to call again, and by then nothing may have run.
         if !question::is_first(request) {
             return Ok(Approval::No);

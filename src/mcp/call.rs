@@ -166,7 +166,7 @@ impl Calls {
         }
         let journals = self.plan_journals.as_ref().zip(services.journal_owner);
         // What a step did in a copy is not done.
-        let journals = journals.filter(|_| tool.tool.runs_plan(&arguments) && !self.options.previews);
+        let journals = journals.filter(|_| tool.tool.keeps_journal(&arguments) && !self.options.previews);
         #[cfg(unix)]
         let asker = services.asker.filter(|_| journals.is_none());
         #[cfg(unix)]

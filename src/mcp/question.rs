@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::outcome::ChangesReport;
 use metier_core::host::{ApprovalNeed, ApprovalRequest, ConsentReason};
 use metier_core::policy::{Approval, ArgumentPattern, CalledTool, SandboxMode};
 use metier_core::unicode::{mark_escapes, with_lookalikes};
@@ -144,6 +145,7 @@ fn message(request: &ApprovalRequest) -> String {
             let asks = if permissions.is_empty() { "." } else { ", and asks for:" };
             format!("The skill {skill}{what}{asks}\n")
         }
+        ApprovalNeed::Review { step, text, changes } => review_message(&skill, (step, text), changes),
         _ => format!("The skill {skill} wants to run, and asks for:\n"),
     };
     if let Some(tool) = &request.tool {
@@ -182,6 +184,53 @@ fn message(request: &ApprovalRequest) -> String {
     text.extend([format!("It has already: {}\n", shown_name(&granted.join(", ")))]);
     text.extend(request.digest.iter().map(|digest| format!("Its files: {digest}\n")));
     text.truncate(text.trim_end().len());
+    text
+}
+
+/// Bytes of the diffs that a person is shown with the question. All paths are shown besides, or nobody is asked.
+const MAX_DIFF_BYTES: usize = 8 << 10;
+
+/// What the steps of a plan up to a review have changed. Nothing of a file stands at the beginning of a line.
+fn review_message(skill: &str, (step, says): (&str, &str), changes: &ChangesReport) -> String {
+    let step = shown_name(step);
+    let mut text = format!(
+        "The plan of the skill {skill} has come to its review {step}. Its steps up to there ran in a copy of the project. If you agree, their \
+         changes are applied to the project and the plan goes on; otherwise it ends, and the project stays as it is.\n"
+    );
+    if !says.is_empty() {
+        text.extend([format!("What the plan says of it, which nobody has checked: {}\n", whole_line(says))]);
+    }
+    text.extend([format!("The digest of the changes: {}\nAll of the changes:\n", changes.digest)]);
+    let list = |key: &str| changes.set.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let part = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(whole_line);
+    for change in list("changes") {
+        let from = part(&change, "from").map(|from| format!("{from} => ")).unwrap_or_default();
+        let (kind, path) = (part(&change, "kind"), part(&change, "path"));
+        text.extend([format!("- {}: {from}{}\n", kind.unwrap_or_default(), path.unwrap_or_default())]);
+    }
+    for refused in list("refused") {
+        let (path, reason) = (part(&refused, "path"), part(&refused, "reason"));
+        text.extend([format!(
+            "- cannot be applied: {} ({})\n",
+            path.unwrap_or_default(),
+            reason.unwrap_or_default()
+        )]);
+    }
+    let (mut bytes, mut omitted) = (0, 0);
+    for diff in &changes.diffs {
+        let lines = diff.get("diff").and_then(Value::as_str).unwrap_or_default();
+        let mut shown = format!("The lines of {}:\n", part(diff, "path").unwrap_or_default());
+        shown.extend(lines.lines().map(|line| format!("    {}\n", whole_line(line))));
+        bytes += shown.len();
+        if bytes > MAX_DIFF_BYTES {
+            omitted += 1;
+        } else {
+            text.push_str(&shown);
+        }
+    }
+    if omitted > 0 {
+        text.extend([format!("The lines of {omitted} more files are not shown here.\n")]);
+    }
     text
 }
 

@@ -32,8 +32,8 @@ pub(super) struct SkillTool {
     /// The schema of the input as the contract has it.
     inputs: Option<Schema>,
     arguments: ArgumentForm,
-    /// Whether it runs a plan, unless a call chooses another script.
-    is_plan: bool,
+    /// Whether it runs a plan that may keep a journal, unless a call chooses another script.
+    has_journal: bool,
     /// The schema of the value as the contract has it; clients of older revisions accept only objects.
     pub(super) output_schema: Option<Value>,
     pub(super) risk: Risk,
@@ -102,7 +102,7 @@ fn main_tool(engine: &Engine, skill: &Skill, availability: &Availability) -> Opt
     let main = availability.runtime.filter(|_| availability.is_runnable());
     let description = short_description(skill.description());
     if let Some(inputs) = skill.contract().and_then(|contract| contract.inputs.as_ref()) {
-        let is_plan = main? == RuntimeId::TOOL_SEQUENCE;
+        let has_journal = has_journal(engine, skill, ScriptChoice::Main, main?);
         let (input_schema, arguments) = input_schema(inputs);
         return Some(SkillTool {
             part: SkillPart::Main,
@@ -110,7 +110,7 @@ fn main_tool(engine: &Engine, skill: &Skill, availability: &Availability) -> Opt
             input_schema,
             inputs: Some(inputs.clone()),
             arguments,
-            is_plan,
+            has_journal,
             output_schema: output_schema(skill),
             risk: skill_risk(engine, skill, &[None]),
             forms: forms(skill),
@@ -140,7 +140,7 @@ fn main_tool(engine: &Engine, skill: &Skill, availability: &Availability) -> Opt
         input_schema,
         inputs: None,
         arguments,
-        is_plan: main == Some(RuntimeId::TOOL_SEQUENCE),
+        has_journal: main.is_some_and(|runtime| has_journal(engine, skill, ScriptChoice::Main, runtime)),
         output_schema: output_schema(skill),
         risk,
         forms: Vec::new(),
@@ -170,7 +170,7 @@ fn entrypoint_tool(
         input_schema,
         inputs: inputs.cloned(),
         arguments,
-        is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
+        has_journal: has_journal(engine, skill, ScriptChoice::Named(name), runtime),
         output_schema: output_schema(skill),
         risk: skill_risk(engine, skill, &[Some(name)]),
         forms: forms(skill),
@@ -195,12 +195,17 @@ fn offered_tool(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> Option<S
         input_schema,
         inputs: tool.input_schema.clone(),
         arguments,
-        is_plan: runtime == RuntimeId::TOOL_SEQUENCE,
+        has_journal: has_journal(engine, skill, ScriptChoice::Tool(&tool.name), runtime),
         output_schema: tool.output_schema.as_ref().map(listed_schema),
         risk: tool_risk(engine, skill, tool),
         forms: Vec::new(),
         max_result_size: max_result_size(skill),
     })
+}
+
+/// Whether it is a plan that can go on where it stopped: one with a review runs in a copy of the project that ends with the run.
+fn has_journal(engine: &Engine, skill: &Skill, choice: ScriptChoice<'_>, runtime: RuntimeId) -> bool {
+    runtime == RuntimeId::TOOL_SEQUENCE && !engine.has_review(skill, choice)
 }
 
 /// What the contract says about the risk of a tool, or else of its skill, as far as what a call may do agrees.
@@ -374,11 +379,11 @@ impl SkillTool {
         }
     }
 
-    /// Whether a call with these arguments runs a plan.
-    pub(super) fn runs_plan(&self, arguments: &Map<String, Value>) -> bool {
+    /// Whether a call with these arguments may keep a journal.
+    pub(super) fn keeps_journal(&self, arguments: &Map<String, Value>) -> bool {
         let chooses =
             matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
-        self.is_plan && !chooses
+        self.has_journal && !chooses
     }
 
     /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.

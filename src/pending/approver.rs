@@ -111,6 +111,13 @@ fn requested_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, S
 
 impl Approver for PendingApprover {
     fn approve(&self, ctx: &SkillContext, request: &ApprovalRequest) -> Result<Approval> {
+        if let ApprovalNeed::Review { step, .. } = &request.need {
+            let sentence = format!(
+                "the review {step} cannot wait for a person: the steps before it have run, and the copy of the project with their changes ends with the run"
+            );
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("run the plan where a person can answer, or look at its changes in a preview"));
+        }
         // What is asked for in the midst of a run cannot wait: a part of it is done.
         if !matches!(request.need, ApprovalNeed::Start { .. } | ApprovalNeed::Call { .. }) {
             return Ok(Approval::No);

@@ -34,6 +34,8 @@ mod options;
 mod outcome;
 mod path;
 mod pending;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod plan_reviews;
 mod plans;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod previews;

@@ -38,6 +38,8 @@ mod not_run;
 mod pending;
 mod permissions;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod plan_reviews;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod previews;
 mod project;
 mod providers;

@@ -41,6 +41,9 @@ mod offered_resources;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod other_user;
 mod plan_journals;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
+mod plan_reviews;
 mod plugin;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]

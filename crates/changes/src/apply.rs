@@ -106,14 +106,14 @@ impl SetFolder {
     }
 
     /// Applies or undoes these changes. Paths at which the project has something else than expected are conflicts; any other failure
-    /// takes everything back.
+    /// takes everything back, and so does any conflict if it is all or nothing.
     pub(crate) fn perform(
         &self,
         project: BorrowedFd<'_>,
         set: &ChangeSet,
         state: &SetState,
         changes: &[usize],
-        direction: Direction,
+        (direction, all_or_nothing): (Direction, bool),
     ) -> Result<ApplyReport> {
         let verb = direction.verb();
         let failed =
@@ -152,7 +152,19 @@ impl SetFolder {
                 return Err(error);
             }
         };
-        let done = attempt.execute(&steps, &groups).and_then(|done| {
+        let executed = attempt.execute(&steps, &groups);
+        if let Ok(done) = &executed
+            && all_or_nothing
+            && !done.conflicts.is_empty()
+        {
+            let left = self.take_back(project, &attempt.journal).map_err(failed)?;
+            let conflicts = done.conflicts.clone();
+            if left.is_empty() {
+                return Ok(ApplyReport { applied: Vec::new(), conflicts });
+            }
+            return Err(with_left(&failed(io::Error::other("the project has changed meanwhile")), &left));
+        }
+        let done = executed.and_then(|done| {
             attempt.save_removed().map_err(failed)?;
             attempt.next_state(state, &done).write(&self.dir).map_err(failed)?;
             Ok(done)

@@ -85,6 +85,8 @@ pub struct ApplyOptions {
     pub keep_old: bool,
     /// Applies the set only if this is its [digest](ChangeSet::digest): that of what somebody agreed to.
     pub digest: Option<String>,
+    /// Applies nothing if there is any conflict.
+    pub all_or_nothing: bool,
 }
 
 impl Default for StoreLimits {
@@ -290,10 +292,11 @@ impl ChangeStore {
             .partition(|index| set.changes.get(*index).is_some_and(|change| change.conflict.is_some()));
         let folder = open_set(&dir, id)?;
         let direction = Direction::Apply { keep_old: options.keep_old };
-        let mut report = if meant.is_empty() {
+        let is_refused = options.all_or_nothing && !late.is_empty();
+        let mut report = if meant.is_empty() || is_refused {
             ApplyReport::default()
         } else {
-            folder.perform(project, &set, &state, &meant, direction)?
+            folder.perform(project, &set, &state, &meant, (direction, options.all_or_nothing))?
         };
         let late = late.into_iter().filter_map(|index| set.changes.get(index)).map(|change| Conflict {
             path: change.path.clone(),
@@ -323,7 +326,7 @@ impl ChangeStore {
             return Err(SkillError::new(ErrorKind::Usage, sentence)
                 .with_help("apply with the old contents stored to be able to undo it"));
         }
-        open_set(&dir, id)?.perform(project, &set, &state, &undoable, Direction::Undo)
+        open_set(&dir, id)?.perform(project, &set, &state, &undoable, (Direction::Undo, false))
     }
 
     /// Removes a set with its contents; what is applied stays applied, and cannot be undone any more.

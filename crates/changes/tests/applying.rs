@@ -47,6 +47,51 @@ fn bench() -> Bench {
 }
 
 #[test]
+fn with_all_or_nothing_a_conflict_anywhere_leaves_the_project_as_it_is() {
+    let bench = bench();
+    let id = bench.read_and_keep();
+    let apply = || {
+        let options = ApplyOptions { keep_old: true, all_or_nothing: true, ..ApplyOptions::default() };
+        bench.store().apply(&id, bench.project_dir().as_fd(), &options).unwrap()
+    };
+    for path in ["changed", "stays/new"] {
+        let old = fs::read_to_string(bench.project.join(path)).ok();
+        write(&bench.project, path, "somebody else's");
+        let before = bench.tree();
+        let report = apply();
+        assert_eq!(report.applied, [] as [String; 0], "{path}");
+        assert_eq!(report.conflicts.len(), 1, "{:?}", conflicts(&report));
+        assert_eq!(report.conflicts[0].path, path);
+        assert_eq!(bench.tree(), before, "{path}");
+        match old {
+            Some(old) => write(&bench.project, path, &old),
+            None => fs::remove_file(bench.project.join(path)).unwrap(),
+        }
+    }
+    let before = bench.tree();
+    assert_eq!(conflicts(&apply()), [] as [String; 0], "nothing of the first attempts is in the way");
+    assert_ne!(bench.tree(), before);
+    assert_eq!(conflicts(&bench.undo(&id)), [] as [String; 0]);
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn what_was_in_conflict_from_the_beginning_is_one_of_all_or_nothing() {
+    let bench = Bench::new(&[("a", "1"), ("b", "1")]);
+    write(&bench.upper, "a", "2");
+    write(&bench.upper, "b", "2");
+    let started = std::time::SystemTime::now() - Duration::from_hours(1);
+    let set = bench.try_read(started, &metier_changes::ReadLimits::default()).unwrap();
+    let late = set.changes.iter().filter(|change| change.conflict.is_some()).count();
+    let id = bench.keep(&set).set.id;
+    let options = ApplyOptions { all_or_nothing: true, ..ApplyOptions::default() };
+    let before = bench.tree();
+    let report = bench.store().apply(&id, bench.project_dir().as_fd(), &options).unwrap();
+    assert!(late > 0 && report.conflicts.len() == late, "{:?}", conflicts(&report));
+    assert_eq!((report.applied.len(), bench.tree()), (0, before));
+}
+
+#[test]
 fn a_set_is_applied_and_undone() {
     let bench = bench();
     let before = bench.tree();

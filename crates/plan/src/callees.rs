@@ -86,4 +86,6 @@ pub struct Callee {
     pub requested: RequestedPermissions,
     /// Whether it runs as a process of its own.
     pub is_process: bool,
+    /// Whether its plan has a review.
+    pub has_review: bool,
 }

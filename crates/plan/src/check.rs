@@ -208,6 +208,7 @@ impl<'a> Checker<'a> {
                 _ => None,
             },
             CallTarget::Tool(_) => None,
+            CallTarget::Review(_) => Some(review_output_schema()),
         };
         self.output_schemas.entry(call).or_insert(schema.map(Rc::new)).clone()
     }
@@ -237,6 +238,7 @@ impl<'a> Checker<'a> {
                     self.diagnostics.add(&lint::SKILL_UNKNOWN, &step.places.call, message, help);
                 }
             },
+            CallTarget::Review(_) => {}
         }
     }
 
@@ -276,7 +278,23 @@ impl<'a> Checker<'a> {
                 );
                 self.diagnostics.add(&lint::TOO_DEEP, place, message, "let one skill do what two of them do");
             }
-            Ok(_) => {}
+            Ok(_) => self.check_callee_reviews(name, place),
+        }
+    }
+
+    /// Only the plan that runs first can wait for a person: those that it calls are in the midst of its steps.
+    fn check_callee_reviews(&mut self, name: &'a str, place: &SourceSpan) {
+        let mut names = vec![name.to_owned()];
+        let mut seen: BTreeSet<String> = names.iter().cloned().collect();
+        while let Some(name) = names.pop() {
+            let CalleeLookup::Found(callee) = &*self.callee_cache.skill(&name) else { continue };
+            if callee.has_review {
+                let message =
+                    format!("the plan of the skill {name} has a review, so no other skill can call it");
+                let help = "put the review into this plan, or run that skill by itself";
+                return self.diagnostics.add(&lint::REVIEW, place, message, help);
+            }
+            names.extend(callee.calls.iter().filter(|called| seen.insert((*called).clone())).cloned());
         }
     }
 
@@ -290,6 +308,20 @@ impl<'a> Checker<'a> {
             }
         }
     }
+}
+
+/// What a review answers with.
+fn review_output_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": ["string", "null"]},
+            "digest": {"type": ["string", "null"]},
+            "applied": {"type": "integer"},
+        },
+        "required": ["id", "digest", "applied"],
+        "additionalProperties": false,
+    })
 }
 
 /// The names of inputs that may be absent without an error: the declared ones.

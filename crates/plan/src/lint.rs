@@ -26,7 +26,8 @@ rules! {
     BOUND = "plan-concurrency", Error, BLOCKS, "The number of steps that may run at the same time is not between 1 and 16.";
     STEP = "step-shape", Error, BLOCKS, "A step is not an object.";
     KEY = "step-key-unknown", Error, BLOCKS, "A key of a step is unknown.";
-    CALL = "step-call", Error, BLOCKS, "A step does not name exactly one tool or skill.";
+    CALL = "step-call", Error, BLOCKS, "A step does not name exactly one tool, skill or review.";
+    REVIEW = "step-review", Error, BLOCKS, "A review has a key that is only for calls, no text, or stands in a skill that the plan calls.";
     ARGS = "step-args", Error, BLOCKS, "The arguments of a step are not an object, or contain a value that JSON does not have.";
     ID = "step-id", Error, BLOCKS, "The id of a step is not a plain name.";
     ID_TWICE = "step-id-twice", Error, BLOCKS, "Two steps have the same id.";

@@ -218,7 +218,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
         write,
         socket_dirs,
         private_folders: Vec::new(),
-        overlay: ctx.extension::<Arc<ProjectOverlay>>().map(|overlay| overlay.mount_at(paths.project)),
+        overlay: ctx.extension::<Arc<ProjectOverlay>>().and_then(|overlay| overlay.mount_at(paths.project)),
         protected_paths,
     };
     FileRules { private_folders: private_tmp(&rules, paths).into_iter().collect(), ..rules }

@@ -2,26 +2,53 @@
 //! the run's context.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{AccessRule, Param, RunThreadGuard, SkillContext, catch_panic, function};
+use metier_core::executor::ChangeReviewer;
+use metier_core::host::{
+    AccessRule, LogLevel, Param, RunFiles, RunThreadGuard, SkillContext, catch_panic, function,
+};
 use metier_core::policy::SandboxMode;
-use metier_plan::{CallTarget, Callee, StepBackend};
+use metier_plan::{CallTarget, Callee, Plan, StepBackend};
 
 /// The step backend of this process.
-pub(super) struct LocalBackend {
+pub(super) struct LocalBackend<'a> {
+    plan: &'a Plan,
     callees: HashMap<String, Callee>,
+    /// What steps see since the last review.
+    files: Mutex<Option<Arc<RunFiles>>>,
 }
 
-impl LocalBackend {
-    pub(super) fn new(callees: HashMap<String, Callee>) -> Self {
-        Self { callees }
+impl<'a> LocalBackend<'a> {
+    pub(super) fn new(plan: &'a Plan, callees: HashMap<String, Callee>) -> Self {
+        Self { plan, callees, files: Mutex::default() }
+    }
+
+    /// Has a person look at what the steps so far have changed. A preview shows all of it when it has ended, so nobody is asked within it.
+    fn review(&self, ctx: &SkillContext, text: &str) -> Result<Value> {
+        let step = ctx.step().and_then(|at| self.plan.steps().get(at));
+        let id = step.map_or("review", |step| step.id.as_str());
+        let Some(reviewer) = ctx.extension::<Arc<dyn ChangeReviewer>>() else {
+            ctx.log(
+                LogLevel::Info,
+                format!("the review {id} was passed over: nothing of a preview is applied"),
+            )?;
+            return Ok(json!({"id": null, "digest": null, "applied": 0}));
+        };
+        let (value, files) = reviewer.review(ctx, id, text)?;
+        *self.lock_files() = Some(Arc::new(files));
+        Ok(value)
+    }
+
+    fn lock_files(&self) -> MutexGuard<'_, Option<Arc<RunFiles>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl StepBackend for LocalBackend {
+impl StepBackend for LocalBackend<'_> {
     fn is_read_only(&self, ctx: &SkillContext, call: &CallTarget) -> bool {
         match call {
             CallTarget::Function(name) => function(name).is_some_and(|function| {
@@ -30,7 +57,7 @@ impl StepBackend for LocalBackend {
                     AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot
                 )
             }),
-            CallTarget::Tool(_) => false,
+            CallTarget::Tool(_) | CallTarget::Review(_) => false,
             CallTarget::Skill(name) => self.callees.get(name).is_some_and(|callee| {
                 let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.requested.clone());
                 // Without a sandbox a process can do anything, and a called plan may start one.
@@ -56,7 +83,11 @@ impl StepBackend for LocalBackend {
         call: &CallTarget,
         mut arguments: Map<String, Value>,
     ) -> Result<Value> {
+        let files = self.lock_files().clone();
+        let since_review = files.map(|files| ctx.with_files(files));
+        let ctx = since_review.as_ref().unwrap_or(ctx);
         match call {
+            CallTarget::Review(text) => self.review(ctx, text),
             CallTarget::Function(name) => {
                 let unknown =
                     || SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::backend::LocalBackend;
-use metier_core::error::Result;
+use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::own_context::run_with;
-use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{ChangeReviewer, ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{SandboxReport, SkillContext};
 use metier_core::policy::{Permission, Watchdog};
 use metier_plan::{
@@ -66,6 +66,7 @@ impl SequenceExecutor {
     fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
         context.report_sandbox(SandboxReport::IN_PROCESS);
         let input = input.value_or_empty();
+        self.check_reviews(context)?;
         let journal = context
             .journal_file()
             .map(|file| Journal::open(file, &self.journaled_run(context, &input)))
@@ -78,11 +79,39 @@ impl SequenceExecutor {
             input_schema: self.caller.input_schema.as_ref(),
             ctx: context,
             // A callee may have been edited since the plan was checked, and ask for more.
-            backend: &LocalBackend::new(resolve_callees(&self.plan, self.callees.as_ref())),
+            backend: &LocalBackend::new(&self.plan, resolve_callees(&self.plan, self.callees.as_ref())),
             journal: journal.as_ref(),
             watchdog: &self.watchdog,
         };
-        drive.run(&input).map(SkillOutput::from)
+        let result = drive.run(&input).map(SkillOutput::from);
+        if let Some(reviewer) = context.extension::<Arc<dyn ChangeReviewer>>()
+            && context.caller().is_none()
+        {
+            reviewer.end(context);
+        }
+        result
+    }
+
+    /// Fails where the plan has reviews and nobody can be shown what its steps change.
+    fn check_reviews(&self, context: &SkillContext) -> Result<()> {
+        if !self.plan.has_review() {
+            return Ok(());
+        }
+        let name = &self.skill;
+        if context.caller().is_some() {
+            let sentence =
+                format!("the plan of the skill {name} has a review, so no other skill can call it");
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("run it by itself, or put the review into the plan that calls it"));
+        }
+        let has_copy = context.extension::<ProjectCopy>().is_some();
+        if has_copy || context.extension::<Arc<dyn ChangeReviewer>>().is_some() {
+            return Ok(());
+        }
+        let sentence = format!(
+            "the plan of the skill {name} has a review, and this program runs it in no copy of the project"
+        );
+        Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("run it with an engine"))
     }
 }
 

@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Result, SkillError};
-use crate::host::SkillContext;
 use crate::host::files::Delta;
+use crate::host::{RunFiles, SkillContext};
 use crate::policy::Permission;
 
 pub use self::compiled_script::CompiledScript;
@@ -215,6 +215,16 @@ pub struct ProjectDelta {
     pub delta: Arc<Delta>,
     /// Why no process has the copy: it would see the project itself.
     pub refusal: SkillError,
+}
+
+/// In the extensions of a run of a plan that has reviews: the plan runs in copies of the project until the last of them.
+pub trait ChangeReviewer: Send + Sync {
+    /// Shows a person what the steps so far have changed in the copy, with this text of the plan, and applies it if the person agrees. Returns
+    /// the value of the step, and the files that later steps see.
+    fn review(&self, ctx: &SkillContext, step: &str, text: &str) -> Result<(Value, RunFiles)>;
+
+    /// Ends the copy of a plan that has ended; what no review has applied is lost, and the log says so.
+    fn end(&self, ctx: &SkillContext);
 }
 
 /// The folders in which skills are looked for: a process that changes one makes skills.

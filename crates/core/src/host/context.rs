@@ -91,6 +91,16 @@ pub struct SkillContext {
     sample: Option<Arc<SampleStream>>,
     /// Whether its calls log nothing.
     is_silent: bool,
+    /// What the run sees since a review of its plan, in the place of what it saw at its start.
+    files: Option<Arc<RunFiles>>,
+}
+
+/// The files that a run sees.
+pub struct RunFiles {
+    /// Those of its project.
+    pub project: Files,
+    /// Those of its skill, if they are in the project; elsewhere they stay what they are.
+    pub skill: Option<Files>,
 }
 
 /// One is made for each run. The large parts that not every run has are boxed: beyond 1,032 bytes, glibc tidies up its free
@@ -186,13 +196,17 @@ impl SkillContext {
 
     /// The project's root, if there is one.
     pub fn project_root(&self) -> Option<&Path> {
-        self.inner.project.as_deref().map(Files::root)
+        self.project_files().map(Files::root)
     }
 
     /// By which the host reaches what the run sees in its project.
     #[doc(hidden)]
     pub fn host_paths(&self) -> HostPaths {
-        self.inner.project.as_deref().map(Files::host_paths).cloned().unwrap_or_default()
+        self.project_files().map(Files::host_paths).cloned().unwrap_or_default()
+    }
+
+    fn project_files(&self) -> Option<&Files> {
+        self.files.as_deref().map(|files| &files.project).or(self.inner.project.as_deref())
     }
 
     /// What the run may do.
@@ -240,14 +254,15 @@ impl SkillContext {
 
     /// The project's files; `unavailable` when the run has no project.
     pub fn project(&self) -> Result<&Files> {
-        self.inner.project.as_deref().ok_or_else(|| {
+        self.project_files().ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this run has no project, so it has no files")
         })
     }
 
     /// The skill's own files, read-only; `unavailable` when the script has no folder.
     pub fn skill_files(&self) -> Result<&Files> {
-        self.inner.skill_files.as_deref().ok_or_else(|| {
+        let since_review = self.files.as_deref().and_then(|files| files.skill.as_ref());
+        since_review.or(self.inner.skill_files.as_deref()).ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this script has no skill folder, so it has no assets")
         })
     }
@@ -295,6 +310,11 @@ impl SkillContext {
     /// The same context for one call of a plan; a plan of the called skill is recorded in the journal at that path.
     pub fn with_callee_journal(&self, journal: Option<PathBuf>) -> Self {
         Self { callee_journal: journal.map(Into::into), ..self.clone() }
+    }
+
+    /// The same context for steps that see these files.
+    pub fn with_files(&self, files: Arc<RunFiles>) -> Self {
+        Self { files: Some(files), ..self.clone() }
     }
 
     /// The same context for the step at that index of its plan.

@@ -116,7 +116,7 @@ pub use args::Args;
 pub use context::HostApiClient;
 pub use context::{
     ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer, ConfigProvider, ConsentReason,
-    ContextBuilder, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleMessage,
+    ContextBuilder, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, RunFiles, SampleMessage,
     SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider, SkillContext,
     SkillProvider, StopReason, StoreProvider, Tool, ToolProvider,
 };

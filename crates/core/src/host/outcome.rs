@@ -91,7 +91,7 @@ impl CachedResult {
 /// What a run changed in a copy of its project, which itself is as it was.
 ///
 /// In JSON the keys of the change set stand beside the others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChangesReport {
     /// The change set, as `metier::changes::ChangeSet` has it in JSON, without secrets of the run.

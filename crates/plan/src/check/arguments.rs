@@ -24,6 +24,7 @@ impl<'a> Checker<'a> {
             CallTarget::Function(_) => true,
             CallTarget::Tool(_) => schema_query::forbids_additional_properties(&takes.json),
             CallTarget::Skill(_) => schema_query::declares_no_additional_properties(&takes.json),
+            CallTarget::Review(_) => return,
         };
         let declared = schema_query::declared_properties(&takes.json);
         for parameter in &step.args {
@@ -62,6 +63,7 @@ impl<'a> Checker<'a> {
                 }
                 _ => None,
             },
+            CallTarget::Review(_) => None,
         };
         self.input_schemas.entry(call).or_insert(takes.map(Rc::new)).clone()
     }

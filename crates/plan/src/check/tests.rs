@@ -46,6 +46,7 @@ fn callee(input_schema: Option<Value>, output_schema: Option<Value>) -> Callee {
         calls: Vec::new(),
         requested,
         is_process: false,
+        has_review: false,
     }
 }
 
@@ -455,6 +456,63 @@ fn a_chain_deeper_than_skills_may_call_is_reported_before_it_runs() {
     assert!(
         told.message.starts_with("skills may call one another 8 deep, and these would be 9 deep: s1 > s2"),
         "{told}"
+    );
+}
+
+#[test]
+fn a_review_names_nothing_to_call_and_is_never_left_out() {
+    let step = |step: &str| {
+        let yaml = format!("steps:\n- {{id: a, tool: tree}}\n- {step}\n");
+        codes(&yaml).into_iter().map(|(code, _)| code).collect::<Vec<_>>()
+    };
+    for fine in [
+        "{review: Look at it}",
+        "{review: }",
+        "{review: null, id: look, after: [a]}",
+        "{review: '$inputs.nothing {{x}}'}",
+        "{id: look, review: x}\n- {tool: log, args: {level: info, message: '${steps.look.outputs.applied} paths'}}",
+    ] {
+        assert_eq!(step(fine), [] as [&str; 0], "{fine}");
+    }
+    for (wrong, code) in [
+        ("{review: x, tool: tree}", "step-call"),
+        ("{review: x, skill: helm-install}", "step-call"),
+        ("{review: 5}", "step-review"),
+        ("{review: true}", "step-review"),
+        ("{review: [x]}", "step-review"),
+        ("{review: \"a\\nb\"}", "step-review"),
+        ("{review: x, when: $inputs.flag}", "step-review"),
+        ("{review: x, for_each: $inputs.list}", "step-review"),
+        ("{review: x, on_failure: continue}", "step-review"),
+        ("{review: x, timeout: 5s}", "step-review"),
+        ("{review: x, args: {}}", "step-review"),
+        ("{review: x, inputs_from: {}}", "step-review"),
+        ("{review: x, reviewer: me}", "step-key-unknown"),
+        (
+            "{id: l, review: x}\n- {tool: log, args: {level: info, message: '${steps.l.outputs.files} files'}}",
+            "reference-output",
+        ),
+    ] {
+        assert_eq!(step(wrong), [code], "{wrong}");
+    }
+    assert_eq!(step(&format!("{{review: {}}}", "x".repeat(1_000))), [] as [&str; 0]);
+    assert_eq!(step(&format!("{{review: {}}}", "x".repeat(1_001))), ["step-review"]);
+}
+
+#[test]
+fn no_plan_is_called_that_has_a_review_itself_or_below() {
+    let mut table = TestCallees::calling(&[("a", &["b"]), ("b", &["c", "a2"]), ("c", &[]), ("a2", &[])]);
+    let found = |table: &TestCallees| {
+        let plan = from_contract(b"steps: [{skill: a}, {skill: a2}]", "skill.yaml").unwrap().unwrap();
+        check(&plan, "x", None, table).into_iter().map(|found| found.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&table), [] as [String; 0]);
+    table.skills.iter_mut().filter(|(name, _)| name == "c").for_each(|(_, callee)| callee.has_review = true);
+    let told = found(&table);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("the plan of the skill c has a review, so no other skill can call it"),
+        "{told:?}"
     );
 }
 

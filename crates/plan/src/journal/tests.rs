@@ -18,6 +18,7 @@ impl Callees for Digests {
             calls: vec!["a".to_owned(), "b".to_owned()],
             requested: RequestedPermissions::All,
             is_process: false,
+            has_review: false,
         })
     }
 

@@ -83,6 +83,17 @@ impl Plan {
         self.distinct_names(|step| if let CallTarget::Skill(name) = &step.call { Some(name) } else { None })
     }
 
+    /// The ids of the steps at which a person must agree to what the steps before them have changed.
+    pub fn reviews(&self) -> impl Iterator<Item = &str> {
+        let is_review = |step: &&Step| matches!(step.call, CallTarget::Review(_));
+        self.steps.iter().filter(is_review).map(|step| step.id.as_str())
+    }
+
+    /// Whether it has any.
+    pub fn has_review(&self) -> bool {
+        self.reviews().next().is_some()
+    }
+
     /// Whether a step calls a skill, by a fixed or a computed name.
     pub(crate) fn calls_skills(&self) -> bool {
         self.steps

@@ -56,6 +56,8 @@ pub enum CallTarget {
     Tool(String),
     /// Another skill, by its plain or qualified name.
     Skill(String),
+    /// A person, who is shown what the steps so far have changed, with this text of the plan.
+    Review(String),
 }
 
 /// A loop: the step runs once for each item of a list. Its value is the list of the results.
@@ -103,7 +105,7 @@ impl Step {
                     _ => None,
                 }
             }
-            CallTarget::Tool(_) => None,
+            CallTarget::Tool(_) | CallTarget::Review(_) => None,
         }
     }
 }
@@ -124,13 +126,14 @@ impl ForEach {
     pub const MAX_ITEMS: usize = 10_000;
 }
 
-/// `grep`, `tool search`, `skill word-count`.
+/// `grep`, `tool search`, `skill word-count`, `review`.
 impl fmt::Display for CallTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Function(name) => f.write_str(name),
             Self::Tool(name) => write!(f, "tool {name}"),
             Self::Skill(name) => write!(f, "skill {name}"),
+            Self::Review(_) => f.write_str("review"),
         }
     }
 }

@@ -19,14 +19,31 @@ use metier_core::template::Template;
 use metier_core::template::{RESERVED_NAMES, is_name};
 use metier_skill::yaml::{Entry, Node, Style, Value};
 
-const STEP_KEYS: [&str; 10] =
-    ["id", "skill", "tool", "args", "inputs_from", "on_failure", "when", "for_each", "after", "timeout"];
+const STEP_KEYS: [&str; 11] = [
+    "id",
+    "skill",
+    "tool",
+    "review",
+    "args",
+    "inputs_from",
+    "on_failure",
+    "when",
+    "for_each",
+    "after",
+    "timeout",
+];
+
+/// The keys of a step that asks a person: with the others, later steps could run without an answer.
+const REVIEW_KEYS: [&str; 3] = ["id", "review", "after"];
 
 /// The largest timeout. The clock cannot represent much more.
 const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// The maximum number of characters of an id or a name.
 const MAX_NAME_CHARS: usize = 200;
+
+/// The maximum number of characters that a review tells the person.
+const MAX_REVIEW_CHARS: usize = 1_000;
 
 /// Parses steps in order and assigns an id to those without one.
 pub(crate) struct StepParser {
@@ -94,6 +111,7 @@ impl StepParser {
             CallTarget::Function(name) => name,
             CallTarget::Tool(name) => name.as_str(),
             CallTarget::Skill(name) => unqualified_name(name),
+            CallTarget::Review(_) => "review",
         };
         let name = if is_name(name) { name.to_owned() } else { format!("step-{at}") };
         let is_taken = self.form == PlanForm::Sequence && self.used_ids.contains(&name);
@@ -113,12 +131,14 @@ fn parse_call<'a>(
     entries: &'a [Entry],
     findings: &mut PlanDiagnosticSink<'_>,
 ) -> Option<(CallTarget, &'a Node)> {
-    let (node, is_skill) = match (find_node(entries, "tool"), find_node(entries, "skill")) {
-        (Some(tool), None) => (tool, false),
-        (None, Some(skill)) => (skill, true),
+    let keys = ["tool", "skill", "review"].map(|key| find_node(entries, key));
+    let (node, is_skill) = match keys {
+        [Some(tool), None, None] => (tool, false),
+        [None, Some(skill), None] => (skill, true),
+        [None, None, Some(review)] => return Some((parse_review(at, entries, review, findings)?, review)),
         _ => {
             let message = format!("step {} names no single thing to call", at + 1);
-            findings.add(&lint::CALL, &step.span, message, "write `tool` or `skill`, one of them");
+            findings.add(&lint::CALL, &step.span, message, "write `tool`, `skill` or `review`, one of them");
             return None;
         }
     };
@@ -136,6 +156,37 @@ fn parse_call<'a>(
         (false, Some(function)) => (CallTarget::Function(function.name), node),
         (false, None) => (CallTarget::Tool(name.to_owned()), node),
     })
+}
+
+/// A review: its text, which may be left out.
+fn parse_review(
+    at: usize,
+    entries: &[Entry],
+    node: &Node,
+    findings: &mut PlanDiagnosticSink<'_>,
+) -> Option<CallTarget> {
+    for entry in entries.iter().filter(|entry| !REVIEW_KEYS.contains(&entry.key.as_str())) {
+        if STEP_KEYS.contains(&entry.key.as_str()) {
+            let message = format!("step {} is a review, which has no {}", at + 1, entry.key);
+            findings.add(
+                &lint::REVIEW,
+                &entry.key_span,
+                message,
+                "a review has `id` and `after`, and is never skipped",
+            );
+        }
+    }
+    if matches!(node.to_json(), Ok(Json::Null)) {
+        return Some(CallTarget::Review(String::new()));
+    }
+    let is_line = |text: &&str| text.chars().count() <= MAX_REVIEW_CHARS && !text.contains(char::is_control);
+    let Some(text) = string_scalar(node).filter(is_line) else {
+        let message = format!("what step {} tells the person is not a text", at + 1);
+        let help = format!("write at most {MAX_REVIEW_CHARS} characters on one line, or nothing");
+        findings.add(&lint::REVIEW, &node.span, message, help);
+        return None;
+    };
+    Some(CallTarget::Review(text.to_owned()))
 }
 
 fn parse_id(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> String {

@@ -34,6 +34,7 @@ fn step(step: &Step) -> Value {
         CallTarget::Function(name) => ("tool", *name),
         CallTarget::Tool(name) => ("tool", name.as_str()),
         CallTarget::Skill(name) => ("skill", name.as_str()),
+        CallTarget::Review(text) => ("review", text.as_str()),
     };
     said.insert(key.to_owned(), name.into());
     let when = step.when.as_ref().map(|when| when.to_string().into());
@@ -85,6 +86,7 @@ mod tests {
     const PLAN: &str = r#"{"steps": [
         {"tool": "glob", "args": {"pattern": "*", "price": ["$$5", {"a": "$$"}, 1.5, null]}, "timeout": "2s"},
         {"id": "each", "skill": "y", "for_each": {"in": "$result[0]", "as": "f", "max": 5}, "args": {"a": "$f.x", "b": "${inputs.p}/$$x"}},
+        {"id": "look", "review": "Is $x a price?", "after": ["each"]},
         {"id": "last", "tool": "search", "when": "$steps.each.outputs and not ($inputs.a == 'x')", "on_failure": "retry(2, 1s)", "after": ["each"]}
     ], "outputs_from": {"all": ["$steps.each.outputs"], "word": "$$"}}"#;
 
@@ -94,7 +96,10 @@ mod tests {
         let told = plan.json();
         assert_eq!(told["steps"][0]["args"]["price"], json!(["$$5", {"a": "$$"}, 1.5, null]));
         assert_eq!(told["steps"][1]["for_each"], json!({"in": "$result[0]", "as": "f", "max": 5}));
-        assert_eq!(told["steps"][2]["tool"], "search");
+        assert_eq!(told["steps"][2], json!({"id": "look", "review": "Is $x a price?", "after": ["each"]}));
+        assert_eq!(told["steps"][3]["tool"], "search");
+        assert!(plan.to_string().contains("3 look: review\n│    a person must agree to"), "{plan}");
+        assert!(plan.to_string().contains("│    and is told: Is $x a price?\n"), "{plan}");
         assert_eq!((told["form"].as_str(), told["concurrency"].as_u64()), (Some("sequence"), Some(1)));
         let written = json!({"steps": told["steps"], "outputs_from": told["outputs_from"]}).to_string();
         let again = from_sequence(written.as_bytes(), "scripts/sequence.json").unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ForEach, OnFailure, Plan, PlanForm, Step};
+use crate::{CallTarget, ForEach, OnFailure, Plan, PlanForm, Step};
 
 impl Plan {
     /// How its steps run, in a few words.
@@ -40,6 +40,12 @@ impl fmt::Display for Plan {
 
 fn details(step: &Step) -> Vec<String> {
     let mut lines = Vec::new();
+    if let CallTarget::Review(text) = &step.call {
+        lines.push(
+            "a person must agree to what the steps so far have changed in a copy of the project".to_owned(),
+        );
+        lines.extend((!text.is_empty()).then(|| format!("and is told: {text}")));
+    }
     lines.extend(step.for_each.as_ref().map(|ForEach { list, variable, max_items: max }| {
         format!("for each ${variable} in {list}, at most {max}")
     }));

@@ -8,6 +8,7 @@ use super::SkillContext;
 use super::approval_request::{ApprovalNeed, ApprovalRequest, ConsentReason};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
+use crate::host::outcome::ChangesReport;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::policy::{Access, Answer, Approval, SandboxMode};
 
@@ -36,7 +37,7 @@ impl SkillContext {
                 permissions.as_slice()
             }
             ApprovalNeed::Permission { permission, .. } => std::slice::from_ref(permission),
-            ApprovalNeed::RepeatedStep { .. } => &[],
+            ApprovalNeed::RepeatedStep { .. } | ApprovalNeed::Review { .. } => &[],
         };
         let redaction = self.redaction();
         let arguments = self.permissions().arguments();
@@ -208,6 +209,33 @@ impl SkillContext {
         }
         let sentence = "an earlier run was interrupted in it, and it was not approved that it is done again";
         Err(SkillError::new(ErrorKind::Denied, sentence).with_help("check what it has done, and start again"))
+    }
+
+    /// Asks the approver whether these changes, which the steps of a plan have made in a copy of the project, are to be applied. Fails if not, and
+    /// where nobody can be asked.
+    pub fn ask_to_apply(&self, step: &str, text: &str, changes: ChangesReport) -> Result<()> {
+        let need = ApprovalNeed::Review {
+            step: step.to_owned(),
+            text: self.redaction().text(text.to_owned()).into_inner(),
+            changes: Box::new(changes),
+        };
+        let answer = if IS_ASKED.get() {
+            None
+        } else {
+            self.permissions().confirm(self.cancel(), || self.ask_approver(need))?
+        };
+        let why = match answer {
+            Some(Answer::Yes) => return Ok(()),
+            Some(Answer::Denied(reason)) => return Err(reason),
+            Some(Answer::No | Answer::Missing) => {
+                "what the steps before it have changed was not approved, so the project is as it was"
+            }
+            None => {
+                "nobody can be asked about what the steps before it have changed, so the project is as it was"
+            }
+        };
+        Err(SkillError::new(ErrorKind::Denied, why)
+            .with_help("run the plan where a person can answer, or look at its changes in a preview"))
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Result;
+use crate::host::outcome::ChangesReport;
 use crate::host::run_id::RunId;
 use crate::policy::{CalledTool, Permission, SandboxMode};
 
@@ -87,6 +88,16 @@ pub enum ApprovalNeed {
         /// What it calls, such as `tool search`.
         call: String,
     },
+    /// To apply what the steps of a plan up to a review have changed in a copy of the project. A yes is for exactly these changes. After a no, the
+    /// project is as it was, and no later step runs.
+    Review {
+        /// The step's id.
+        step: String,
+        /// What the plan wants the person to know; empty if it says nothing. Whoever wrote the plan has written it.
+        text: String,
+        /// The changes.
+        changes: Box<ChangesReport>,
+    },
 }
 
 /// Why a person must agree to a call.
@@ -105,12 +116,12 @@ pub enum ConsentReason {
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl ApprovalNeed {
-    /// The permissions that it asks for; `None` for a step that is done again, which is not about permissions.
+    /// The permissions that it asks for; `None` for a step that is done again and for a review, which are not about permissions.
     pub fn permissions(&self) -> Option<&[Permission]> {
         match self {
             Self::Start { permissions } | Self::Call { permissions, .. } => Some(permissions),
             Self::Permission { permission, .. } => Some(std::slice::from_ref(permission)),
-            Self::RepeatedStep { .. } => None,
+            Self::RepeatedStep { .. } | Self::Review { .. } => None,
         }
     }
 }

@@ -173,6 +173,7 @@ impl ContextBuilder {
             recorder: None,
             sample: None,
             is_silent: false,
+            files: None,
         }
     }
 }
