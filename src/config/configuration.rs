@@ -174,6 +174,11 @@ impl Configuration {
         self.flag("audit.required")
     }
 
+    /// Whether runs of skills that write can be undone.
+    pub fn is_undoable(&self) -> bool {
+        self.flag("undo")
+    }
+
     fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(|setting| setting.value.as_flag()).unwrap_or_default()
     }

@@ -184,6 +184,8 @@ pub const KEYS: &[Key] = {
             "Whether nothing runs that cannot be recorded; this also switches the audit log on",
         )
         .default("false"),
+        key("undo", Flag, Only(true), "Whether the changes of skills that write can be undone")
+            .default("false"),
         key(
             "sanitize",
             Word(SANITIZE_PROFILES),

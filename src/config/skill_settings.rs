@@ -48,6 +48,7 @@ pub(crate) struct ResolvedConfiguration {
     other: SkillSettings,
     ignores_remembered_grants: bool,
     requires_lock: bool,
+    is_undoable: bool,
     sanitize: Option<SanitizeProfile>,
 }
 
@@ -69,6 +70,7 @@ impl ResolvedConfiguration {
             other: general,
             ignores_remembered_grants: !configuration.uses_remembered_grants(),
             requires_lock: configuration.locked(),
+            is_undoable: configuration.is_undoable(),
             sanitize: configuration.word("sanitize"),
         }
     }
@@ -86,6 +88,11 @@ impl ResolvedConfiguration {
     /// Whether skills of the project count as trusted only as its lock file has them.
     pub(crate) fn requires_lock(&self) -> bool {
         self.requires_lock
+    }
+
+    /// Whether runs of skills that write can be undone.
+    pub(crate) fn is_undoable(&self) -> bool {
+        self.is_undoable
     }
 
     /// What is changed in all that a model reads.

@@ -104,6 +104,8 @@ mod thread_future;
 mod tool_selection;
 mod tool_validation;
 mod trust;
+#[cfg(unix)]
+mod undoable_run;
 mod unpacked_skills;
 mod worker;
 

@@ -64,8 +64,10 @@ impl RunningCopy {
     /// Applies what the run may change in its project, once all of its processes have ended, and reports what else it has changed as refused;
     /// nothing of a preview.
     pub(super) fn apply_granted(&self, context: &SkillContext) -> Result<()> {
-        if self.purpose != Purpose::NewFiles {
-            return Ok(());
+        match self.purpose {
+            Purpose::NewFiles => {}
+            Purpose::Undo => return self.apply_undoable(context),
+            Purpose::Preview(_) | Purpose::Review => return Ok(()),
         }
         self.end();
         let (mut set, upper) = self.copy.read()?;
@@ -106,8 +108,11 @@ impl RunningCopy {
         }
         set.changes = granted;
         let stored = self.store.keep(&set, upper.as_fd())?;
-        let applied = self.store.apply(&stored.set.id, self.copy.project(), &ApplyOptions::default());
-        self.store.discard(&stored.set.id)?;
+        let options = ApplyOptions { keep_old: self.keeps_old, ..ApplyOptions::default() };
+        let applied = self.store.apply(&stored.set.id, self.copy.project(), &options);
+        if !self.keeps_old {
+            self.store.discard(&stored.set.id)?;
+        }
         let conflicts = applied?.conflicts;
         let Some(first) = conflicts.first() else { return Ok(()) };
         let paths: Vec<String> =

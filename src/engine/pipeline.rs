@@ -175,11 +175,11 @@ impl EngineInner {
                 return not_run(&skill, &limits, error);
             }
         };
-        let copy = match self.begin_copy((&set, &skill), selected.runtime, &mut invocation) {
+        let script = opened.as_ref().ok().map(|(script, _)| script);
+        let copy = match self.begin_copy((&set, &skill), (&selected, script), &mut invocation) {
             Ok(copy) => copy,
             Err(error) => return not_run(&skill, &limits, error),
         };
-        let script = opened.as_ref().ok().map(|(script, _)| script);
         if let Err(error) = self.begin_review((&set, &skill), (&selected, script), &mut invocation) {
             return not_run(&skill, &limits, error);
         }

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::{Engine, EngineInner, Invocation, Preview};
 use crate::changes::ChangeStore;
+use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta, RuntimeId};
+use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta, RuntimeId, Script};
 use metier_core::host::outcome::ChangesReport;
 use metier_core::host::{Files, RunFiles};
 use metier_core::policy::GrantOrigin;
@@ -28,6 +29,8 @@ pub(super) struct RunningCopy {
     overlay: Option<Arc<ProjectOverlay>>,
     pub(super) store: ChangeStore,
     pub(super) purpose: Purpose,
+    /// Whether what is applied is to be undoable.
+    pub(super) keeps_old: bool,
 }
 
 /// What the copy is for.
@@ -37,6 +40,8 @@ pub(super) enum Purpose {
     Preview(Preview),
     /// To create files that the run was granted.
     NewFiles,
+    /// To be able to take back what the run changes.
+    Undo,
 }
 
 impl Engine {
@@ -56,20 +61,20 @@ impl EngineInner {
     pub(super) fn begin_copy(
         &self,
         (set, skill): (&SkillSet, &Skill),
-        runtime: RuntimeId,
+        (selected, script): (&SelectedScript, Option<&Script>),
         invocation: &mut Invocation,
     ) -> Result<Option<RunningCopy>> {
         if let Some(ProjectDelta { refusal, .. }) = invocation.extensions.get()
-            && runtime == RuntimeId::EXTERNAL
+            && selected.runtime == RuntimeId::EXTERNAL
         {
             return Err(refusal.clone());
         }
         let (_, folder) = self.folders.of_run(set, skill, invocation)?;
         let project = folder.path.clone();
         let Some(kind) = invocation.preview.take().filter(|_| invocation.caller.is_none()) else {
-            let files = self.files_to_create((skill, runtime), &project, invocation);
+            let files = self.files_to_create((skill, selected.runtime), &project, invocation);
             if files.is_empty() {
-                return Ok(None);
+                return Ok(self.begin_undoable(skill, (selected, script), &project, invocation));
             }
             // Without it the run fails with a sentence about the first of them.
             let begun = self.mount_copy(skill, &project, Purpose::NewFiles, invocation).ok();
@@ -86,7 +91,7 @@ impl EngineInner {
         }
         let purpose = Purpose::Preview(kind);
         let begun = match self.mount_copy(skill, &project, purpose, invocation) {
-            Err(refusal) if has_delta(runtime, &refusal) => {
+            Err(refusal) if has_delta(selected.runtime, &refusal) => {
                 self.begin_delta((skill, refusal), &project, purpose, invocation)?
             }
             begun => begun?,
@@ -105,7 +110,7 @@ impl EngineInner {
     ) -> Result<RunningCopy> {
         let store = self.change_store()?;
         let (copy, overlay) = self.mount_overlay(skill, project, &store, invocation)?;
-        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose })
+        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose, keeps_old: self.wants_undo() })
     }
 
     /// The copy, and the overlay that the run sees from here on.
@@ -137,7 +142,7 @@ impl EngineInner {
         let store = self.change_store()?;
         let (copy, delta) = PreviewCopy::with_delta(&store.previews_folder(), (project, skill.name()))?;
         invocation.extensions.insert(ProjectDelta { delta, refusal });
-        Ok(RunningCopy { copy, overlay: None, store, purpose })
+        Ok(RunningCopy { copy, overlay: None, store, purpose, keeps_old: self.wants_undo() })
     }
 
     /// The store of change sets: that of the engine, or that of the user.

@@ -10,7 +10,7 @@ use crate::engine::script_selection::{SelectedScript, count_reviews};
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{RuntimeId, Script};
+use metier_core::executor::{Script, UndoGap};
 use metier_core::host::outcome::ChangesReport;
 use metier_core::host::{Files, SkillContext};
 
@@ -23,10 +23,15 @@ impl EngineInner {
     pub(super) fn begin_copy(
         &self,
         _: (&SkillSet, &Skill),
-        _: RuntimeId,
+        _: (&SelectedScript, Option<&Script>),
         invocation: &mut Invocation,
     ) -> Result<Option<RunningCopy>> {
         if invocation.preview.is_none() {
+            let wants_undo =
+                self.configuration.as_ref().is_some_and(|configuration| configuration.is_undoable());
+            if wants_undo && invocation.caller.is_none() {
+                invocation.extensions.insert(UndoGap("this system has no overlays".to_owned()));
+            }
             return Ok(None);
         }
         let sentence = "failed to run in a copy of the project: this system has no overlays";

@@ -23,7 +23,9 @@ use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::{FileList, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{
+    ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput, UndoGap,
+};
 use metier_core::host::outcome::{CachedResult, RedactedOutcome};
 use metier_core::host::{
     AddressSpaceReservation, CallAccess, ContextBuilder, Files, KeepPaths, LogLevel, OutputSinks, Redaction,
@@ -217,6 +219,10 @@ impl ScriptRun<'_> {
     ) -> Result<SkillOutput> {
         if let Some(warning) = limit_support::unsupported_warning(self.selected.runtime, not_applied) {
             context.log_once(LogLevel::Warn, warning)?;
+        }
+        if let Some(UndoGap(reason)) = context.extension::<UndoGap>().filter(|_| context.caller().is_none()) {
+            context
+                .log_once(LogLevel::Warn, format!("the changes of this run cannot be undone: {reason}"))?;
         }
         let has_agreed =
             self.engine.pass_gates(self.target(), &input, invocation, context, self.is_in_process())?;

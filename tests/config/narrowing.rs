@@ -52,6 +52,8 @@ fn rows() -> Vec<Row> {
         row("audit.enabled", "", Some("true"), &["false"]),
         row("audit.enabled", "audit.enabled = true", Some("true"), &["false"]),
         row("audit.required", "", Some("true"), &["false"]),
+        row("undo", "", Some("true"), &["false"]),
+        row("undo", "undo = true", Some("true"), &["false"]),
         row("trust.locked", "", Some("true"), &["false"]),
         row("trust.locked", "trust.locked = true", Some("true"), &["false"]),
         row("autonomy", "", Some("0"), &[]),

@@ -53,3 +53,5 @@ mod settings;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod streams;
 mod tools;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod undoable_runs;

@@ -227,6 +227,10 @@ pub trait ChangeReviewer: Send + Sync {
     fn end(&self, ctx: &SkillContext);
 }
 
+/// In the extensions of a run that was to be undoable and is not: why.
+#[derive(Clone, Debug)]
+pub struct UndoGap(pub String);
+
 /// The folders in which skills are looked for: a process that changes one makes skills.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
