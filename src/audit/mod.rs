@@ -31,6 +31,8 @@
 //! ```
 
 mod chain;
+#[cfg(unix)]
+mod change_set;
 mod folder;
 mod lines;
 mod log;
@@ -38,6 +40,8 @@ mod record;
 mod sink;
 
 pub use self::chain::AuditHash;
+#[cfg(unix)]
+pub use self::change_set::ChangeSetDecision;
 pub use self::lines::{AuditLine, AuditProblem, AuditReport};
 pub use self::log::AuditLog;
 pub use self::record::{

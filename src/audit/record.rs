@@ -67,6 +67,9 @@ pub struct AuditRecord {
     /// id of a pending call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// The digest of the change set that somebody is asked or decides about; its id is the target of a decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_set: Option<String>,
     /// The secret that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<AuditSecret>,
@@ -76,8 +79,8 @@ pub struct AuditRecord {
     /// What recorded the change, such as a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// `ok` or the kind of the error; of an answer `no`, `once`, `session` or `always`; of a decision `approved` or
-    /// `denied`.
+    /// `ok` or the kind of the error; of an answer `no`, `once`, `session` or `always`; of a decision about a call
+    /// `approved` or `denied`, about a change set `applied`, `undone` or `denied`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// What the run took.
@@ -106,6 +109,7 @@ impl AuditRecord {
             permissions: Vec::new(),
             gate: None,
             target: None,
+            change_set: None,
             secret: None,
             change: None,
             by: None,
@@ -140,6 +144,8 @@ pub enum AuditKind {
     GrantsChanged,
     /// A person decides about a pending call.
     CallDecided,
+    /// A person decides about a change set.
+    ChangesDecided,
     /// The log was closed, and goes on in a new file.
     Rotated,
     /// The line before was torn by a crash.
@@ -148,7 +154,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::RunStarted,
         Self::RunEnded,
         Self::RunRefused,
@@ -159,6 +165,7 @@ impl AuditKind {
         Self::TrustChanged,
         Self::GrantsChanged,
         Self::CallDecided,
+        Self::ChangesDecided,
         Self::Rotated,
         Self::Torn,
     ];
@@ -176,6 +183,7 @@ impl AuditKind {
             Self::TrustChanged => "trust_changed",
             Self::GrantsChanged => "grants_changed",
             Self::CallDecided => "call_decided",
+            Self::ChangesDecided => "changes_decided",
             Self::Rotated => "rotated",
             Self::Torn => "torn",
         }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use metier::audit::ChangeSetDecision;
 use metier::changes::{ApplyOptions, ApplyReport, ChangeStore, StoredChangeSet, summary};
 use metier::error::Result;
 use serde_json::json;
@@ -66,6 +67,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
                 |path: &String| path.strip_prefix("./").unwrap_or(path).trim_end_matches('/').to_owned();
             let paths = (!paths.is_empty()).then(|| paths.iter().map(plain).collect());
             let options = ApplyOptions { paths, keep_old: *undoable, ..ApplyOptions::default() };
+            session.record_change_set(&stored.set, ChangeSetDecision::Applied)?;
             print_report(&store.apply(id, project.as_fd(), &options)?, "applied", session)
         }
         Some(Action::Discard { id }) => {

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use metier::audit::ChangeSetDecision;
 use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, StoredChangeSet, summary};
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
@@ -261,6 +262,7 @@ impl Preview {
             Decision::Apply | Decision::ApplySome(_) => {
                 let options = ApplyOptions { keep_old: true, paths, ..ApplyOptions::default() };
                 let is_part = options.paths.is_some();
+                session.record_change_set(&stored.set, ChangeSetDecision::Applied)?;
                 let applied = store.apply(&stored.set.id, project, &options)?;
                 report.is_stored = true;
                 if !session.json() {

@@ -7,7 +7,11 @@ use super::exit_watchdog::ExitWatchdog;
 use super::global_args::GlobalArgs;
 use super::terminal::escape_line;
 use super::{output, prompt};
+#[cfg(unix)]
+use metier::audit::ChangeSetDecision;
 use metier::audit::{AuditClient, AuditFace, AuditLog, AuditWriter};
+#[cfg(unix)]
+use metier::changes::ChangeSet;
 use metier::config::{self, Configuration, LoadedConfiguration};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
@@ -160,6 +164,16 @@ impl Session {
             Some(writer) => store.with_audit(writer),
             None => store,
         })
+    }
+
+    /// Records a decision about a change set, before it has an effect.
+    #[cfg(unix)]
+    pub fn record_change_set(&self, set: &ChangeSet, decision: ChangeSetDecision) -> Result<()> {
+        let Some(writer) = self.audit_writer()? else { return Ok(()) };
+        if let Some(warning) = writer.record_change_set(set, decision, None)? {
+            output::print_warning(&warning);
+        }
+        Ok(())
     }
 
     /// Where changes by commands are recorded, if the configuration says so.

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use metier::audit::ChangeSetDecision;
 use metier::changes::{ChangeStore, StoredChangeSet};
 use metier::error::{ErrorKind, Result, SkillError};
 
@@ -23,6 +24,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     };
     session.exit_watchdog().finish();
     let project = store.open_project(&stored.set)?;
+    session.record_change_set(&stored.set, ChangeSetDecision::Undone)?;
     print_report(&store.undo(&stored.set.id, project.as_fd())?, "undone", session)
 }
 

@@ -13,7 +13,8 @@ use crate::config::Configuration;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::ForModel;
 use metier_core::host::{
-    AccessListener, ApprovalRequest, Extensions, LogLevel, RunListener, SecretOrigin, SkillContext,
+    AccessListener, ApprovalNeed, ApprovalRequest, Extensions, LogLevel, RunListener, SecretOrigin,
+    SkillContext,
 };
 use metier_core::policy::Approval;
 
@@ -64,6 +65,9 @@ pub(super) fn record_question(
     record.gate = need.map(|(name, _)| name.clone());
     let target = need.and_then(|(_, about)| about.get("target").or_else(|| about.get("step")));
     record.target = target.and_then(Value::as_str).map(|target| redacted_text(ctx, target.to_owned()));
+    if let ApprovalNeed::Review { changes, .. } = &request.need {
+        record.change_set = Some(changes.digest.clone());
+    }
     if let Some(warning) = writer.write_before(&record)? {
         ctx.log_once(LogLevel::Warn, warning)?;
     }

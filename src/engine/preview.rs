@@ -10,7 +10,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Engine, EngineInner, Invocation, Preview};
-use crate::changes::ChangeStore;
+use crate::audit::{AuditClient, ChangeSetDecision};
+use crate::changes::{ChangeSet, ChangeStore};
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::Skill;
@@ -52,6 +53,25 @@ impl Engine {
     )]
     pub(crate) fn change_store(&self) -> Result<ChangeStore> {
         self.0.change_store()
+    }
+
+    /// Records a decision about a change set that came through this client, if this engine records anything. Fails where that is required and not
+    /// possible.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        allow(dead_code, reason = "asked for by the server, which not every build has")
+    )]
+    pub(crate) fn record_change_set(
+        &self,
+        set: &ChangeSet,
+        decision: ChangeSetDecision,
+        client: AuditClient,
+    ) -> Result<()> {
+        let Some(writer) = &self.0.audit else { return Ok(()) };
+        if let Some(warning) = writer.record_change_set(set, decision, Some(client))? {
+            tracing::warn!("{warning}");
+        }
+        Ok(())
     }
 }
 
@@ -101,7 +121,7 @@ impl EngineInner {
         Ok(Some(begun))
     }
 
-    fn mount_copy(
+    pub(super) fn mount_copy(
         &self,
         skill: &Skill,
         project: &Path,

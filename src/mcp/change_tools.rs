@@ -15,7 +15,9 @@ use super::question::{self, AnswerMemory, Question};
 use super::request_state::StateOwner;
 use super::results::{content_size, error_result};
 use super::skill_content::{shown_line, shown_text};
+use super::tool_calls::client_name;
 use super::tool_names::{APPLY_CHANGES, DISCARD_CHANGES};
+use crate::audit::{AuditClient, AuditFace, ChangeSetDecision};
 use crate::changes::{ApplyOptions, ApplyReport, ChangeSet, ChangeStore, summary};
 use crate::engine::Engine;
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -88,13 +90,22 @@ fn open_set(engine: &Engine, made: &ChangeSetRef) -> Result<(ChangeStore, Change
     Err(SkillError::new(ErrorKind::Denied, sentence).with_help("run the call again"))
 }
 
-fn apply(engine: &Engine, made: &ChangeSetRef) -> Result<ApplyReport> {
+fn apply(engine: &Engine, made: &ChangeSetRef, client: AuditClient) -> Result<ApplyReport> {
     let (store, set) = open_set(engine, made)?;
     let project = store.open_project(&set)?;
+    engine.record_change_set(&set, ChangeSetDecision::Applied, client)?;
     // The set is compared once more under the lock of the store.
     let options =
         ApplyOptions { keep_old: true, digest: Some(made.digest.clone()), ..ApplyOptions::default() };
     store.apply(&made.id, project.as_fd(), &options)
+}
+
+/// The error of a change set to which nobody has agreed.
+fn deny(engine: &Engine, made: &ChangeSetRef, client: AuditClient) -> Result<SkillError> {
+    let (_, set) = open_set(engine, made)?;
+    engine.record_change_set(&set, ChangeSetDecision::Denied, client)?;
+    let sentence = "the changes were not approved, so the project is as it was";
+    Ok(SkillError::new(ErrorKind::Denied, sentence))
 }
 
 fn discard(engine: &Engine, made: &ChangeSetRef) -> Result<CallToolResult> {
@@ -176,17 +187,21 @@ impl Handler {
             let answer = elicitor.ask(form, context.ct.cancelled(), QUESTION_TIMEOUT).await;
             answer.map_or(Approval::No, |answer| question::approval(&answer, AnswerMemory::Once))
         } else {
-            let sentence = "the changes take the agreement of a person, and this client cannot ask one";
-            let help = format!("a person can apply the change set {}", made.id);
+            // What waits is the change set itself, also in a server that parks calls.
+            let sentence = "the changes take the agreement of a person, and this client cannot ask one; they wait as a change set, not as a pending call";
+            let help = format!(
+                "a person can apply the change set {} within a week; the call need not be repeated",
+                made.id
+            );
             return Ok(error_result(&SkillError::new(ErrorKind::Denied, sentence).with_help(help)).into());
         };
-        if answer != Approval::Once {
-            let sentence = "the changes were not approved, so the project is as it was";
-            return Ok(error_result(&SkillError::new(ErrorKind::Denied, sentence)).into());
-        }
         let engine = self.engine().clone();
+        let client = AuditClient::new(AuditFace::Mcp).with_name(&client_name(context).unwrap_or_default());
         let applied = tokio::task::spawn_blocking(move || {
-            let applied = apply(&engine, &made);
+            if answer != Approval::Once {
+                return Err(deny(&engine, &made, client).unwrap_or_else(|error| error));
+            }
+            let applied = apply(&engine, &made, client);
             applied.map(|report| apply_result(&made, &report))
         });
         let result = applied.await.map_err(|_| ErrorData::internal_error("the request failed", None))?;

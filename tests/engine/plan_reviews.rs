@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
+use metier::audit::{AuditKind, AuditRecord, AuditSink};
 use metier::changes::ChangeStore;
 use metier::engine::{ChangesReport, Engine, EngineBuilder, Invocation, Outcome, Preview};
 use metier::error::{ErrorKind, Result};
@@ -286,6 +287,31 @@ fn a_review_does_not_wait_for_a_person_who_comes_later() {
     );
     assert_eq!(pending.list().unwrap(), []);
     assert_eq!(project.read("a.txt"), "one\n");
+}
+
+#[derive(Clone, Default)]
+struct Records(Arc<Mutex<Vec<AuditRecord>>>);
+
+impl AuditSink for Records {
+    fn write(&self, record: &AuditRecord) -> Result<()> {
+        self.0.lock().unwrap().push(record.clone());
+        Ok(())
+    }
+}
+
+#[test]
+fn question_and_answer_are_recorded_with_the_digest_of_the_changes() {
+    let project = project().plan(&format!(r#"[{WRITE_A}, {{"id": "look", "review": "?"}}]"#));
+    let (records, person) = (Records::default(), Person::new(|_, _, _| true));
+    let builder = project.engine_builder().approver(person.clone()).audit(records.clone());
+    let Some(outcome) = project.run_plan(builder, Invocation::new("plan")) else { return };
+    let digest = outcome.result.clone().unwrap()["digest"].as_str().unwrap().to_owned();
+    let records = records.0.lock().unwrap();
+    for (kind, answer) in [(AuditKind::Question, None), (AuditKind::Answer, Some("once"))] {
+        let record = records.iter().find(|record| record.kind == kind).unwrap();
+        assert_eq!((record.gate.as_deref(), record.target.as_deref()), (Some("review"), Some("look")));
+        assert_eq!((record.change_set.as_deref(), record.outcome.as_deref()), (Some(&*digest), answer));
+    }
 }
 
 #[test]

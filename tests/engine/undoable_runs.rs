@@ -45,7 +45,7 @@ fn project() -> Project {
 }
 
 fn log(outcome: &Outcome) -> String {
-    outcome.log.iter().map(|entry| format!("{entry:?}\n")).collect()
+    format!("{:?}", outcome.log)
 }
 
 /// Whether this machine had a copy for the run.

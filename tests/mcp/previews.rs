@@ -285,3 +285,65 @@ fn without_overlays_calls_of_languages_inside_the_program_are_previewed_and_appl
     assert_eq!(applied["structuredContent"]["applied"], 2, "{applied}");
     assert_eq!((project.read("docs/a.txt"), project.path("gone.txt").exists()), ("new\n".to_owned(), false));
 }
+
+#[test]
+fn each_answer_about_changes_is_recorded_before_it_has_an_effect() {
+    let project = project();
+    crate::cli::write(&project.home().join(".config/metier/config.toml"), "audit.enabled = true");
+    let mut client = project.modern_client(&["--preview"]).asking();
+    let Some(result) = write(&mut client, "new") else { return };
+    let arguments = by_digest(&result);
+    for choice in ["no", "once"] {
+        let question = client.result("tools/call", apply_params(&arguments, None));
+        let params = apply_params(&arguments, Some((&question, answer(choice))));
+        assert_eq!(client.result("tools/call", params)["isError"], choice == "no");
+    }
+    assert_eq!(project.read("docs/a.txt"), "new\n");
+    assert_eq!(project.metier(&["undo"]).code, 0);
+    assert_eq!(project.metier(&["changes", "apply", arguments["id"].as_str().unwrap()]).code, 0);
+    let shown = project.metier(&["audit", "show", "--kind", "changes_decided", "--json"]).json();
+    let records: Vec<&Value> = shown.as_array().unwrap().iter().map(|line| &line["record"]).collect();
+    let facts = |record: &Value| (record["outcome"].clone(), record["who"].clone());
+    let client = json!({"actor": "person", "face": "mcp", "client": "test"});
+    let command = json!({"actor": "person", "face": "cli"});
+    let expected = [("denied", &client), ("applied", &client), ("undone", &command), ("applied", &command)];
+    let expected = expected.map(|(outcome, who)| (json!(outcome), who.clone()));
+    assert_eq!(records.iter().map(|record| facts(record)).collect::<Vec<_>>(), expected);
+    for record in records {
+        assert_eq!((&record["target"], &record["change_set"]), (&arguments["id"], &arguments["digest"]));
+        assert!(record["skill"].as_str().unwrap().contains("writer"), "{record}");
+    }
+    assert_eq!(project.metier(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_applied_where_that_is_required() {
+    let project = project();
+    let mut client = project.modern_client(&["--preview"]).asking();
+    let Some(result) = write(&mut client, "new") else { return };
+    let arguments = by_digest(&result);
+    drop(client);
+    crate::cli::write(&project.home().join(".config/metier/config.toml"), "audit.required = true");
+    // A file is where the folder of the log would be.
+    let folder = project.home().join(".local/share/metier/audit");
+    std::fs::remove_dir_all(&folder).ok();
+    crate::cli::write(&folder, "");
+    let before = tree(&project);
+    let answer = project.metier(&["changes", "apply", arguments["id"].as_str().unwrap()]);
+    assert!(answer.code != 0 && answer.stderr.contains("it is required, so nothing was done"), "{answer:?}");
+    assert_eq!(tree(&project), before);
+}
+
+#[test]
+fn changes_wait_as_a_change_set_and_not_as_a_pending_call() {
+    let project = project();
+    let mut client = project.modern_client(&["--preview", "--park"]);
+    let Some(result) = write(&mut client, "new") else { return };
+    let refused = client.result("tools/call", apply_params(&by_digest(&result), None));
+    assert_eq!(error_kind(&refused), "denied");
+    assert!(refused.to_string().contains("they wait as a change set, not as a pending call"), "{refused}");
+    assert_eq!(project.metier(&["pending", "--json"]).json(), json!([]));
+    let id = result["structuredContent"]["changes"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(project.metier(&["changes", "apply", &id]).code, 0);
+    assert_eq!(project.read("docs/a.txt"), "new\n");
+}
