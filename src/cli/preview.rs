@@ -10,24 +10,24 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use metier::audit::ChangeSetDecision;
-use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, StoredChangeSet, summary};
+use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, summary};
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::executor::{PlaceholderVariables, ProjectCopy, ProjectDelta};
+use metier_core::executor::{OutcomeFilter, PlaceholderVariables, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::changes::{self, print_report};
-use super::output;
+use super::output::{self, plural};
 use super::prompt::{self, Question, Reply, output_columns};
 use super::proposed_grants::{self, proposed_grants};
 use super::session::Session;
 use super::stdin;
 use super::terminal::escape_line;
+use super::terminal_approver::print_diffs;
 
 /// The options of runs in a copy of the project.
 #[derive(clap::Args)]
@@ -54,6 +54,9 @@ pub struct PreviewArgs {
     /// Where the changes of the run go if it has no overlay, once it has begun.
     #[arg(skip)]
     delta: OnceLock<ProjectDelta>,
+    /// Takes secrets of the run out of what is shown of its changes.
+    #[arg(skip)]
+    filter: OutcomeFilter,
 }
 
 /// What becomes of the changes.
@@ -74,9 +77,10 @@ impl PreviewArgs {
     pub fn begin(&self, session: &Session, skill: &str) -> Result<Option<Preview>> {
         let Some(decision) = self.decision(session) else { return Ok(None) };
         let project = session.project_for_scripts()?;
-        match Preview::with_overlay(&project, skill, decision.clone()) {
+        match Preview::with_overlay(&project, skill, decision.clone(), self.filter.clone()) {
             Err(refusal) if refusal.kind() == ErrorKind::SandboxUnavailable => {
-                let (preview, delta) = Preview::with_delta(&project, skill, decision, refusal)?;
+                let (preview, delta) =
+                    Preview::with_delta((&project, skill), decision, self.filter.clone(), refusal)?;
                 self.delta.set(delta).ok();
                 Ok(Some(preview))
             }
@@ -87,7 +91,7 @@ impl PreviewArgs {
     /// The same for a process, which takes an overlay.
     pub fn begin_for_process(&self, session: &Session, name: &str) -> Result<Option<Preview>> {
         let Some(decision) = self.decision(session) else { return Ok(None) };
-        Preview::with_overlay(&session.project_for_scripts()?, name, decision).map(Some)
+        Preview::with_overlay(&session.project_for_scripts()?, name, decision, self.filter.clone()).map(Some)
     }
 
     /// What becomes of the changes, if the run is in a copy.
@@ -112,6 +116,7 @@ impl PreviewArgs {
             applies,
             is_trial: true,
             delta: OnceLock::new(),
+            filter: OutcomeFilter::default(),
         }
     }
 
@@ -124,7 +129,11 @@ impl PreviewArgs {
         let invocation =
             if has_placeholders { invocation.extension(PlaceholderVariables) } else { invocation };
         let is_in_copy = self.preview || self.undoable;
-        let invocation = if is_in_copy { invocation.extension(ProjectCopy) } else { invocation };
+        let invocation = if is_in_copy {
+            invocation.extension(ProjectCopy).extension(self.filter.clone())
+        } else {
+            invocation
+        };
         let invocation = match self.delta.get() {
             Some(delta) => invocation.extension(delta.clone()),
             None => invocation,
@@ -152,6 +161,7 @@ pub struct Preview {
     decision: Decision,
     /// Why it has no overlay.
     refusal: Option<SkillError>,
+    filter: OutcomeFilter,
 }
 
 /// An outcome with what its run would have needed.
@@ -164,24 +174,24 @@ struct PreviewedOutcome<'a> {
 }
 
 impl Preview {
-    fn with_overlay(project: &Path, skill: &str, decision: Decision) -> Result<Self> {
+    fn with_overlay(project: &Path, skill: &str, decision: Decision, filter: OutcomeFilter) -> Result<Self> {
         let folder = ChangeStore::user()?.previews_folder();
         let (copy, ()) = PreviewCopy::create(&folder, (project, skill), |root, request| {
             ProjectIdentity::fix_before_copy(root);
             enter_overlay(request)
         })?;
-        Ok(Self { copy, decision, refusal: None })
+        Ok(Self { copy, decision, filter, refusal: None })
     }
 
     fn with_delta(
-        project: &Path,
-        skill: &str,
+        (project, skill): (&Path, &str),
         decision: Decision,
+        filter: OutcomeFilter,
         refusal: SkillError,
     ) -> Result<(Self, ProjectDelta)> {
         let folder = ChangeStore::user()?.previews_folder();
         let (copy, delta) = PreviewCopy::with_delta(&folder, (project, skill))?;
-        let preview = Self { copy, decision, refusal: Some(refusal.clone()) };
+        let preview = Self { copy, decision, filter, refusal: Some(refusal.clone()) };
         Ok((preview, ProjectDelta { delta, refusal }))
     }
 
@@ -223,20 +233,29 @@ impl Preview {
     ) -> Result<(ChangeSet, ChangesReport, bool)> {
         let project = self.copy.project();
         let (set, upper) = self.copy.read()?;
-        let mut report = ChangesReport::new(json!(set), set.digest());
+        let mut report = ChangesReport::new(self.filter.apply(json!(set)), set.digest());
+        // What is shown, and decides about nothing.
+        let shown: ChangeSet = serde_json::from_value(report.set.clone()).map_err(|error| {
+            let sentence = format!("the changes of the run cannot be shown without its secrets: {error}");
+            SkillError::new(ErrorKind::InvalidOutput, sentence).with_help("run it without a preview")
+        })?;
         if !session.json() {
-            print_summary(&set, outcome, &self.decision);
+            print_summary(&shown, outcome, &self.decision);
         }
         if set.changes.is_empty() {
-            return Ok((set, report, false));
+            return Ok((shown, report, false));
         }
         let store = ChangeStore::user()?;
         let stored = store.keep(&set, upper.as_fd())?;
+        let diffs = || {
+            let diffs = store.text_diffs_as_json(&stored.set, project).into_iter();
+            diffs.map(|diff| self.filter.apply(diff)).collect::<Vec<_>>()
+        };
         if session.json() {
-            report.diffs = store.text_diffs_as_json(&stored.set, project);
+            report.diffs = diffs();
         }
         let decision = match &self.decision {
-            Decision::Ask => self.ask(&store, &stored, session)?,
+            Decision::Ask => ask(&stored.set, &shown, &diffs),
             decision => decision.clone(),
         };
         let mut has_conflicts = false;
@@ -266,7 +285,14 @@ impl Preview {
                 let applied = store.apply(&stored.set.id, project, &options)?;
                 report.is_stored = true;
                 if !session.json() {
-                    print_report(&applied, "applied", session)?;
+                    output::eprint(&format!("applied {}", plural(applied.applied.len(), "path")));
+                    for conflict in &applied.conflicts {
+                        let shown = self.filter.apply(json!(conflict.to_string()));
+                        output::print_warning(&format!(
+                            "not applied: {}",
+                            shown.as_str().unwrap_or_default()
+                        ));
+                    }
                     let id = &stored.set.id;
                     output::eprint(&format!("`metier undo {id}` takes it back"));
                     if is_part {
@@ -276,37 +302,34 @@ impl Preview {
                     }
                 }
                 has_conflicts = !applied.conflicts.is_empty();
-                report.applied = Some(json!(applied));
+                report.applied = Some(self.filter.apply(json!(applied)));
             }
         }
-        Ok((set, report, has_conflicts))
+        Ok((shown, report, has_conflicts))
     }
+}
 
-    /// What the person at the terminal decides.
-    fn ask(&self, store: &ChangeStore, stored: &StoredChangeSet, session: &Session) -> Result<Decision> {
-        const CHOICES: &[(char, &str)] =
-            &[('a', "apply them"), ('o', "choose one by one"), ('k', "store them")];
-        const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
-        stdin::end_pass_through();
-        loop {
-            let sentence = "The run made these changes in a copy of the project.".to_owned();
-            let facts = summary_facts(&stored.set);
-            let question = Question::new(sentence, facts, "Apply them to the project?", CHOICES).views(VIEWS);
-            match prompt::ask(&question, &|| false) {
-                Reply::Choice('l') => {
-                    let _ = changes::show(store, stored, Some(self.copy.project()), session)?;
-                }
-                Reply::Choice('a') => return Ok(Decision::Apply),
-                Reply::Choice('o') => return Ok(choose(&stored.set)),
-                Reply::Choice(_) => return Ok(Decision::Store),
-                Reply::No | Reply::Interrupt => return Ok(Decision::Discard),
-            }
+/// What the person at the terminal decides about a change set, who sees this of it.
+fn ask(set: &ChangeSet, shown: &ChangeSet, diffs: &dyn Fn() -> Vec<Value>) -> Decision {
+    const CHOICES: &[(char, &str)] = &[('a', "apply them"), ('o', "choose one by one"), ('k', "store them")];
+    const VIEWS: &[(char, &str)] = &[('l', "show the lines")];
+    stdin::end_pass_through();
+    loop {
+        let sentence = "The run made these changes in a copy of the project.".to_owned();
+        let facts = summary_facts(shown);
+        let question = Question::new(sentence, facts, "Apply them to the project?", CHOICES).views(VIEWS);
+        match prompt::ask(&question, &|| false) {
+            Reply::Choice('l') => print_diffs(&diffs()),
+            Reply::Choice('a') => return Decision::Apply,
+            Reply::Choice('o') => return choose(set, shown),
+            Reply::Choice(_) => return Decision::Store,
+            Reply::No | Reply::Interrupt => return Decision::Discard,
         }
     }
 }
 
 /// Asks about each change; those of new folders come with what is in them. A Ctrl-C stores all of them.
-fn choose(set: &ChangeSet) -> Decision {
+fn choose(set: &ChangeSet, shown: &ChangeSet) -> Decision {
     const CHOICES: &[(char, &str)] = &[('a', "apply it")];
     let has_content = |folder: &str| {
         set.changes
@@ -314,12 +337,12 @@ fn choose(set: &ChangeSet) -> Decision {
             .any(|other| other.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
     };
     let mut paths = Vec::new();
-    for change in &set.changes {
+    for (change, shown_change) in set.changes.iter().zip(&shown.changes) {
         if change.kind == ChangeKind::Created && has_content(&change.path) {
             continue;
         }
-        let mut one = set.clone();
-        one.changes = vec![change.clone()];
+        let mut one = shown.clone();
+        one.changes = vec![shown_change.clone()];
         let facts = summary_facts(&one);
         let sentence = "One of the changes is this.".to_owned();
         match prompt::ask(&Question::new(sentence, facts, "Apply it to the project?", CHOICES), &|| false) {

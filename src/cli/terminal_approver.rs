@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use metier::changes::ChangeSet;
 use metier::engine::ChangesReport;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, SkillContext};
 use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission, SandboxMode};
 use metier::unicode::with_lookalikes;
-use metier_changes::summary_facts;
+use metier_changes::{ChangeSet, summary_facts};
 use serde_json::Value;
 
 use super::output::eprint;
@@ -88,7 +87,7 @@ impl TerminalApprover {
             || ctx.cancel().is_cancelled() || self.token.is_cancelled() || started.elapsed() >= ANSWER_TIME;
         loop {
             match self.display.suspend(|| ask(&question, &is_withdrawn)) {
-                Reply::Choice('l') => self.display.suspend(|| print_lines(changes)),
+                Reply::Choice('l') => self.display.suspend(|| print_diffs(&changes.diffs)),
                 Reply::Choice(_) => return Ok(Approval::Once),
                 Reply::No => return Ok(Approval::No),
                 Reply::Interrupt => {
@@ -229,12 +228,12 @@ fn question(
     Question::new(sentence, facts, prompt, choices).details(details)
 }
 
-/// The lines that differ in texts.
-fn print_lines(changes: &ChangesReport) {
-    if changes.diffs.is_empty() {
+/// Prints the lines that differ in texts, as `text_diffs_as_json` has them, to standard error.
+pub fn print_diffs(diffs: &[Value]) {
+    if diffs.is_empty() {
         eprint("no text has lines to show");
     }
-    for diff in &changes.diffs {
+    for diff in diffs {
         let part = |key: &str| diff.get(key).and_then(Value::as_str).unwrap_or_default();
         eprint(&format!("\n{}", escape_line(part("path"))));
         eprint(escape_text(part("diff")).trim_end());

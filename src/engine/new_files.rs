@@ -67,7 +67,7 @@ impl RunningCopy {
         match self.purpose {
             Purpose::NewFiles => {}
             Purpose::Undo => return self.apply_undoable(context),
-            Purpose::Preview(_) | Purpose::Review => return Ok(()),
+            Purpose::Preview(_) => return Ok(()),
         }
         self.end();
         let (mut set, upper) = self.copy.read()?;

@@ -2,7 +2,7 @@
 //! script, its value, redaction, the output cap.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ use crate::engine::skill_set::SkillSet;
 use crate::registry::{FileList, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{
-    ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput, UndoGap,
+    OutcomeFilter, ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput, UndoGap,
 };
 use metier_core::host::outcome::{CachedResult, RedactedOutcome};
 use metier_core::host::{
@@ -95,6 +95,7 @@ impl ScriptRun<'_> {
                 if let Some(audit) = self.audit {
                     audit.redact_input(&context);
                 }
+                self.set_outcome_filter(&context);
                 let applied = self.copy.map_or(Ok(()), |copy| copy.apply_granted(&context));
                 let result = result.and_then(|output| applied.map(|()| output));
                 let outcome = self.outcome(result, &context, &limits, slot);
@@ -103,6 +104,20 @@ impl ScriptRun<'_> {
             Err(error) => not_run(self.skill, &limits, error),
         };
         outcome.with_unsupported_limits(not_applied)
+    }
+
+    /// Tells a caller that shows more than the outcome has what is taken out of it.
+    fn set_outcome_filter(&self, context: &SkillContext) {
+        let Some(filter) = context.extension::<OutcomeFilter>().filter(|_| context.caller().is_none()) else {
+            return;
+        };
+        let texts = Mutex::new(ModelTexts::for_run(context, self.engine.sanitize_profile(Some(self.skill))));
+        // Not the context itself, which holds the filter.
+        let redaction = context.redaction().snapshot();
+        filter.set(move |value| {
+            let texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+            texts.value(redaction.value(value), false).into_inner()
+        });
     }
 
     /// What must be there before the script starts: all that its contract requires, its input, its code, its context and its

@@ -106,7 +106,7 @@ impl EngineInner {
 impl RunningCopy {
     /// Applies everything that the run has changed, once all of its processes have ended, with what that replaces stored.
     pub(super) fn apply_undoable(&self, context: &SkillContext) -> Result<()> {
-        self.overlay.end();
+        self.end();
         let (set, upper) = self.copy.read()?;
         for refusal in &set.refused {
             context.warn(format!(

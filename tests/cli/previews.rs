@@ -357,3 +357,82 @@ fn without_namespaces_a_preview_of_a_process_is_refused_and_that_of_other_langua
     assert_eq!(std::fs::read_to_string(project.path("gone.txt")).unwrap(), "gone\n");
     assert_eq!(std::fs::read_to_string(project.path("docs/a.txt")).unwrap(), "one\n");
 }
+
+/// A skill that writes a secret into a file, which it names after it as well.
+const WRITES_SECRET: &str = "local key = ctx.secret('TOKEN')
+    ctx.write('docs/a.txt', 'one\\nthe key is ' .. key .. '\\n') ctx.write('docs/' .. key .. '.txt', 'x\\n') return 1";
+const SECRET: &str = "sesame-sesame-1234";
+
+fn project_with_secret() -> Project {
+    let front = "---\nname: x\ndescription: d\nallowed-tools: write secret:TOKEN\n---\n";
+    project()
+        .file(".metier/skills/x/SKILL.md", front)
+        .file(".metier/skills/x/scripts/main.lua", WRITES_SECRET)
+}
+
+const WITH_SECRET: [&str; 5] = ["run", "x", "--preview", "--secret", "TOKEN"];
+
+#[test]
+fn what_a_preview_prints_has_no_secret_of_the_run() {
+    let project = project_with_secret();
+    if preview(&project, &["exec", "--preview", "--", "true"]).is_none() {
+        return;
+    }
+    let run = |args: &[&str]| {
+        let mut command = project.command(&[&WITH_SECRET[..], args].concat());
+        let output = command.env("TOKEN", SECRET).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (stdout, stderr) = run(&["--json"]);
+    assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET), "{stdout}{stderr}");
+    let outcome: Value = serde_json::from_str(&stdout).unwrap();
+    let paths: Vec<&str> = outcome["changes"]["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    assert!(paths.contains(&"docs/[secret:TOKEN].txt"), "{paths:?}");
+    let diffs = outcome["changes"]["diffs"].to_string();
+    assert!(diffs.contains("the key is [secret:TOKEN]"), "{diffs}");
+    let (stdout, stderr) = run(&[]);
+    assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET), "{stdout}{stderr}");
+    assert!(stderr.contains(" created   docs/[secret:TOKEN].txt"), "{stderr}");
+    let undoable = ["run", "x", "--undoable", "--json", "--secret", "TOKEN", "--allow", "write"];
+    let output = project_with_secret().command(&undoable).env("TOKEN", SECRET).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\"applied\"") && text.contains("docs/[secret:TOKEN].txt"), "{text}");
+    assert!(!text.contains(SECRET), "{text}");
+    // What is stored is what the run made.
+    let (_, stderr) = run(&["--keep-changes"]);
+    let id = stderr.split("stored as ").nth(1).unwrap().split(':').next().unwrap();
+    assert_eq!(project.metier(&["changes", "apply", id]).code, 0);
+    assert_eq!(project.read("docs/a.txt"), format!("one\nthe key is {SECRET}\n"));
+}
+
+#[test]
+fn the_question_about_a_preview_has_no_secret_and_applies_what_was_made() {
+    let project = project_with_secret();
+    if preview(&project, &["exec", "--preview", "--", "true"]).is_none() {
+        return;
+    }
+    let mut terminal = Terminal::start(project.command(&WITH_SECRET).env("TOKEN", SECRET));
+    terminal.wait_for("docs/[secret:TOKEN].txt");
+    terminal.wait_for("[l] show the lines");
+    terminal.press("l");
+    terminal.wait_for("the key is [secret:TOKEN]");
+    terminal.wait_for("[l] show the lines");
+    terminal.press("o");
+    for _ in 0..2 {
+        terminal.wait_for("Apply it to the project? [a] apply it  [n] no: ");
+        terminal.press("a");
+    }
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, 0, "{screen}");
+    let asked = screen.split("applied 2 paths").next().unwrap();
+    assert!(!asked.contains(SECRET), "{screen}");
+    assert_eq!(project.read("docs/a.txt"), format!("one\nthe key is {SECRET}\n"));
+    assert_eq!(project.read(&format!("docs/{SECRET}.txt")), "x\n");
+}

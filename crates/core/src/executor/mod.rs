@@ -10,7 +10,7 @@ pub mod testing;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -225,6 +225,28 @@ pub trait ChangeReviewer: Send + Sync {
 
     /// Ends the copy of a plan that has ended; what no review has applied is lost, and the log says so.
     fn end(&self, ctx: &SkillContext);
+}
+
+/// In the extensions of a run of which its caller shows more than the outcome has, such as what it changed: takes out of a value what is taken out of
+/// the outcome.
+#[derive(Clone, Default)]
+pub struct OutcomeFilter(Arc<OnceLock<ValueFilter>>);
+
+type ValueFilter = Box<dyn Fn(Value) -> Value + Send + Sync>;
+
+impl OutcomeFilter {
+    /// Set once, when the script has ended.
+    pub fn set(&self, filter: impl Fn(Value) -> Value + Send + Sync + 'static) {
+        let _ = self.0.set(Box::new(filter));
+    }
+
+    /// The value without secrets of the run; as it is if nothing has run.
+    pub fn apply(&self, value: Value) -> Value {
+        match self.0.get() {
+            Some(filter) => filter(value),
+            None => value,
+        }
+    }
 }
 
 /// In the extensions of a run that was to be undoable and is not: why.

@@ -48,6 +48,15 @@ struct KnownSecrets {
 }
 
 impl Redaction {
+    /// The secrets that are known now, for what is shown after the run.
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Self {
+        let known = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = KnownSecrets { secrets: known.secrets.clone(), search: known.search.clone() };
+        let has_secrets = AtomicBool::new(self.has_secrets.load(Ordering::Acquire));
+        Self { has_secrets, secrets: RwLock::new(secrets) }
+    }
+
     /// Maximum characters of a text in an error.
     pub const MAX_ERROR_CHARS: usize = 4096;
 
