@@ -15,6 +15,7 @@ use crate::policy;
 use crate::process::launch::Launch;
 use crate::process::run::{self, ProcessInput, ProcessOptions};
 use crate::process::setup_error::probe;
+use crate::process::supervisor_lost::SupervisorLost;
 use crate::project_overlay::ProjectOverlay;
 use crate::script_command::{PreparedLaunch, ProcessVariables, ScriptCommand};
 use crate::services::ExternalServices;
@@ -294,7 +295,10 @@ impl ExternalExecutor {
             })
         };
         let (exit, excess) = home::watch_state(state, ctx, start);
-        let exit = exit.map_err(|error| self.start_error(ctx, gaps, error))?;
+        let exit = exit.map_err(|error| {
+            SupervisorLost::warn_if_it_is(&error, ctx, name);
+            self.start_error(ctx, gaps, error)
+        })?;
         if let (Some(watched), Some(report)) = (watched, &exit.report) {
             ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
         }

@@ -22,11 +22,15 @@ pub fn wait_for_report(report: &impl AsFd) -> bool {
     wait_readable_for(TREE_EXIT_TIMEOUT + RESPONSE_TIMEOUT, report)
 }
 
-/// Signals to the host, such as those of a profiler, do not end the wait.
 fn wait_readable_for(timeout: Duration, fd: &impl AsFd) -> bool {
-    let until = Instant::now() + timeout;
+    wait_readable_until(Instant::now().checked_add(timeout), fd)
+}
+
+/// Waits until the descriptor is readable or hung up, or until then. Signals to the host, such as those of a profiler, do not end the wait.
+pub(crate) fn wait_readable_until(until: Option<Instant>, fd: &impl AsFd) -> bool {
     loop {
-        let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
             Err(Errno::INTR) => {}
             ready => return ready.is_ok_and(|ready| ready > 0),

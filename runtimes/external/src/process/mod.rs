@@ -11,3 +11,4 @@ mod sandboxed;
 pub(super) mod setup_error;
 pub(super) mod stdio_loop;
 pub(super) mod streamed;
+pub(super) mod supervisor_lost;

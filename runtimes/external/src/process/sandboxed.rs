@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketType, socketpair};
 
 use super::process_tree::ProcessTree;
 use super::setup_error;
+use super::supervisor_lost::SupervisorLost;
 use crate::compat::SOCK_CLOEXEC;
 use crate::egress::{Egress, EgressRules};
 use metier_core::host::NetworkReport;
@@ -86,8 +87,7 @@ impl ProcessTree for SandboxedProcess {
     }
 
     fn reap(&mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)> {
-        let report =
-            self.report.take().ok_or_else(|| io::Error::other("the process that watches it was killed"))?;
+        let report = self.report.take().ok_or_else(|| io::Error::other(SupervisorLost))?;
         match &report.end {
             LaunchOutcome::Exited { status } => Ok((ExitStatus::from_raw(*status), Some(report))),
             LaunchOutcome::SetupFailed { step, errno } => Err(setup_error::start_error(step, *errno)),

@@ -136,6 +136,43 @@ fn a_script_that_ends_with_its_deadline_has_one_outcome() {
     }
 }
 
+/// The process that watches the one which was started with these words.
+#[cfg(target_os = "linux")]
+fn supervisor_of(words: &[&str]) -> Option<rustix::process::Pid> {
+    let expected: String = words.iter().flat_map(|word| [word, "\0"]).collect();
+    let stats = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let process = entry.ok()?.path();
+        let is_it = std::fs::read_to_string(process.join("cmdline")).ok()? == expected;
+        is_it.then(|| std::fs::read_to_string(process.join("stat")).ok())?
+    });
+    let mut parents = stats.filter_map(|stat| stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok());
+    parents.find_map(rustix::process::Pid::from_raw)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_is_claimed_of_a_run_whose_supervisor_was_killed() {
+    let number = format!("300.{}", std::process::id());
+    let stage = Fixture::bash(&format!("exec sleep {number}"));
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let supervisor = std::iter::repeat_with(|| {
+                std::thread::sleep(Duration::from_millis(1));
+                supervisor_of(&["sleep", &number])
+            });
+            let supervisor = supervisor.take(10_000).flatten().next().unwrap();
+            rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
+        });
+        stage.run()
+    });
+    let sentence = "failed to run scripts/run.bash: the process that watches it was killed";
+    assert_eq!(ran.failure(), (ErrorKind::Io, sentence));
+    assert_eq!(ran.sandbox, None);
+    let warning = "the process that watches scripts/run.bash was killed, so it is not known whether all of its processes have ended";
+    assert!(ran.log.iter().any(|line| line.message == warning), "{:?}", ran.log);
+    assert_eq!(supervisor_of(&["sleep", &number]), None);
+}
+
 #[test]
 fn a_background_job_neither_holds_up_the_run_nor_outlives_it() {
     let stage = Fixture::bash(&format!("{HEARTBEAT} echo done"));

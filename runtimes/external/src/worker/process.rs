@@ -13,6 +13,7 @@ use crate::observation::WatchedRun;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
+use crate::process::supervisor_lost::SupervisorLost;
 use crate::protected::creation_guard::CreationGuard;
 use crate::protected::fingerprint::Fingerprint;
 use crate::run_temp_dir::RunTempDir;
@@ -97,13 +98,10 @@ impl WorkerProcess {
 
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
-        let Self { session, script, cleanup, .. } = self;
+        let Self { session, script, sandbox, cleanup, .. } = self;
         let WorkerCleanup { creation_guard, home_guard, watched, home_entries, temp_dir, .. } = cleanup;
-        report_refused_accesses(
-            ctx,
-            watched.as_ref(),
-            session.end().ok().and_then(|(_, report)| report).as_ref(),
-        );
+        let end = session.end().inspect_err(|error| report_lost_supervisor(error, ctx, &script, sandbox));
+        report_refused_accesses(ctx, watched.as_ref(), end.ok().and_then(|(_, report)| report).as_ref());
         warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop((home_entries, temp_dir));
         let result = match creation_guard {
@@ -195,7 +193,10 @@ impl WorkerProcess {
             CallOutcome::OutputLimit(stream) => {
                 limit_errors::output_limit_error(ctx.limits(), &self.script, stream)
             }
-            CallOutcome::Exited(Err(error)) => self.start_error(error),
+            CallOutcome::Exited(Err(error)) => {
+                report_lost_supervisor(&error, ctx, &self.script, self.sandbox);
+                self.start_error(error)
+            }
             CallOutcome::Exited(Ok((status, report))) => {
                 let ended = ProcessExit::without_stdout(status, report, stderr, network.cloned());
                 // If the process had several runs, none of them is responsible for what they used together.
@@ -229,6 +230,15 @@ fn report_refused_accesses(
 ) {
     if let (Some(watched), Some(report)) = (watched, report) {
         ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
+    }
+}
+
+/// Reports what cannot be known of a process with this sandbox if that is the error at its end.
+fn report_lost_supervisor(error: &std::io::Error, ctx: &SkillContext, script: &str, sandbox: SandboxReport) {
+    if SupervisorLost::warn_if_it_is(error, ctx, script) {
+        let mut report = sandbox;
+        report.tree_kill = false;
+        ctx.report_sandbox(report);
     }
 }
 

@@ -44,11 +44,14 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Kills the children of this process except these. Their process ids are not reused until they are reaped.
-pub(super) fn kill_all_except(excluded: &[Pid]) {
-    for child in list().into_iter().filter(|child| !excluded.contains(child)) {
-        kill_process(child, Signal::KILL).ok();
+/// Kills the children of this process except these, and returns whether there were any. Their process ids are not reused until they are
+/// reaped.
+pub(super) fn kill_all_except(excluded: &[Pid]) -> bool {
+    let others: Vec<Pid> = list().into_iter().filter(|child| !excluded.contains(child)).collect();
+    for child in &others {
+        kill_process(*child, Signal::KILL).ok();
     }
+    !others.is_empty()
 }
 
 #[cfg(test)]

@@ -424,7 +424,9 @@ impl SupervisedTree {
     fn kill(&self) {
         match self.kill_method {
             KillMethod::Scoped => sys::kill_all_signalable(),
-            KillMethod::Walk(_) => child_processes::kill_all_except(&[]),
+            KillMethod::Walk(_) => {
+                child_processes::kill_all_except(&[]);
+            }
         }
         // A child that no list shows can be killed by its process id, which is not reused until it is reaped.
         if self.wait_status.is_none() {

@@ -2,6 +2,7 @@
 
 mod overlay;
 mod standby;
+mod unresponsive;
 mod watch;
 
 use std::fs::File;

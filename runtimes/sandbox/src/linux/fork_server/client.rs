@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{
@@ -24,7 +24,7 @@ use crate::linux::sys::ForkResult;
 use crate::linux::{child, ipc, sys};
 use crate::{
     ForkServerSource, LaunchRequest, NetworkAccess, OverlayError, OverlayRequest, RemoveFolder,
-    SandboxPolicy, SupervisorReport, remove_folder, wait_for_report, wait_readable,
+    SandboxPolicy, SupervisorReport, remove_folder, response_timeout, wait_for_report, wait_readable,
 };
 
 /// Starts programs in sandboxes. One for each engine; its fork server ends with it.
@@ -32,6 +32,8 @@ pub struct Launcher {
     source: ForkServerSource,
     level: SandboxLevel,
     remove_folder: RemoveFolder,
+    /// How long supervisors may take that a copy of this process has forked. Tests have less time.
+    supervisor_timeout: Duration,
     client: Mutex<Option<ForkServerClient>>,
 }
 
@@ -43,6 +45,8 @@ pub struct LaunchHandle {
     pub report: OwnedFd,
     /// Receives the sockets of a script that reaches granted hosts only.
     pub egress: Option<OwnedFd>,
+    /// When the supervisor should have killed the tree by itself; `None` if that is too far away.
+    pub(crate) until: Option<Instant>,
     /// Has the observations of a watched run once there is a report.
     pub(crate) observations: Option<File>,
 }
@@ -58,7 +62,19 @@ struct ForkServerClient {
 impl Launcher {
     /// Starts nothing yet. `level` is the highest level to use.
     pub fn new(source: ForkServerSource, level: SandboxLevel) -> Self {
-        Self { source, level, remove_folder, client: Mutex::default() }
+        Self {
+            source,
+            level,
+            remove_folder,
+            supervisor_timeout: server::SUPERVISOR_TIMEOUT,
+            client: Mutex::default(),
+        }
+    }
+
+    /// Lets supervisors take no longer than that to end what is given up.
+    #[cfg(test)]
+    pub(crate) fn with_supervisor_timeout(self, supervisor_timeout: Duration) -> Self {
+        Self { supervisor_timeout, ..self }
     }
 
     /// How a copy of this process removes the folders of runs. A program that runs as the fork server says so itself, in
@@ -77,7 +93,7 @@ impl Launcher {
             return;
         }
         // Where it cannot be started, the request says so.
-        if let Ok(started) = ForkServerClient::spawn(&self.source, self.remove_folder) {
+        if let Ok(started) = self.spawn_server() {
             let profile = SandboxProfile::new(sandbox, self.level);
             ipc::send_prepare(&started.socket, profile, sandbox.limits.processes);
             *client = Some(started);
@@ -112,7 +128,9 @@ impl Launcher {
         };
         let message = LaunchMessage::new(request, self.level, fds)?;
         self.submit(|socket| ipc::send_launch(socket, &message))?;
-        Ok(LaunchHandle { control: control.into(), report: report.into(), egress, observations })
+        let longest = Duration::from_millis(request.timeout_ms).saturating_add(self.supervisor_timeout);
+        let until = Instant::now().checked_add(longest);
+        Ok(LaunchHandle { control: control.into(), report: report.into(), egress, until, observations })
     }
 
     /// Mounts an overlay, whose server is a process of its own: as long as the overlay or a [request](crate::OverlayMount) with it exists, it has
@@ -138,9 +156,13 @@ impl Launcher {
         *client = Some(match client.take().map(|running| running.submit(&send)) {
             Some(Ok(running)) => running,
             // There is no fork server yet, or it was killed.
-            _ => ForkServerClient::spawn(&self.source, self.remove_folder)?.submit(&send)?,
+            _ => self.spawn_server()?.submit(&send)?,
         });
         Ok(())
+    }
+
+    fn spawn_server(&self) -> io::Result<ForkServerClient> {
+        ForkServerClient::spawn(&self.source, self.remove_folder, self.supervisor_timeout)
     }
 
     /// The program that runs as the fork server: its `main` begins with the hook. `None` if a copy of the host does the work.
@@ -184,13 +206,17 @@ impl Default for Launcher {
 }
 
 impl LaunchHandle {
-    /// Waits until the program has ended and nothing is left of its tree; no report means that the supervisor was killed.
+    /// Waits until the program has ended and nothing is left of its tree. Without a report, see [`kill_and_wait`](Self::kill_and_wait).
     pub fn wait(self) -> Option<SupervisorReport> {
-        retry_on_intr(|| poll(&mut [PollFd::new(&self.report, PollFlags::IN)], None)).ok()?;
+        response_timeout::wait_readable_until(self.until, &self.report);
         self.kill_and_wait()
     }
 
-    /// Kills the tree and waits until it is gone; no report means that the supervisor was killed.
+    /// Kills the tree and waits until it is gone.
+    ///
+    /// No report means that the supervisor was killed: by somebody else, or by the fork server because it did not end the tree in 35 seconds.
+    /// The fork server then kills the tree as well, before this returns unless that takes longer than 5 seconds. If the fork server was
+    /// killed too, or has ended with its launcher, nobody does.
     pub fn kill_and_wait(self) -> Option<SupervisorReport> {
         drop(self.control);
         if !wait_for_report(&self.report) {
@@ -209,7 +235,11 @@ impl LaunchHandle {
 const MAX_REPORT_BYTES: usize = 1024;
 
 impl ForkServerClient {
-    fn spawn(source: &ForkServerSource, remove_folder: RemoveFolder) -> io::Result<Self> {
+    fn spawn(
+        source: &ForkServerSource,
+        remove_folder: RemoveFolder,
+        supervisor_timeout: Duration,
+    ) -> io::Result<Self> {
         let (socket, server_socket) = ipc::socket_pair()?;
         let pid = match source {
             ForkServerSource::Program(path) => spawn_program(path, server_socket)?,
@@ -222,9 +252,9 @@ impl ForkServerClient {
                 tracing::debug!(
                     "scripts are started by a copy of this process: its `main` does not begin with the function for fork servers"
                 );
-                fork_copy(&server_socket, remove_folder)?
+                fork_copy(&server_socket, remove_folder, supervisor_timeout)?
             }
-            ForkServerSource::Copy => fork_copy(&server_socket, remove_folder)?,
+            ForkServerSource::Copy => fork_copy(&server_socket, remove_folder, supervisor_timeout)?,
         };
         Ok(Self { socket, pid, effective_ids: effective_ids() })
     }
@@ -263,11 +293,11 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 }
 
 /// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
-fn fork_copy(socket: &OwnedFd, remove_folder: RemoveFolder) -> io::Result<Pid> {
+fn fork_copy(socket: &OwnedFd, remove_folder: RemoveFolder, supervisor_timeout: Duration) -> io::Result<Pid> {
     match sys::fork()? {
         ForkResult::Child => {
             child::IS_HOST_COPY.store(true, Ordering::Relaxed);
-            server::serve(&socket, remove_folder)
+            server::serve(&socket, remove_folder, supervisor_timeout)
         }
         ForkResult::Parent(pid) => Ok(pid),
     }

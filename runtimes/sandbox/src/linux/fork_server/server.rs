@@ -7,12 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, kill_process, set_child_subreaper, set_dumpable_behavior, setsid,
+};
 
 use super::namespace_support::NamespaceSupport;
 use crate::SandboxLevel;
 use crate::linux::cleanup_list::CleanupList;
-use crate::linux::ipc::{EncodedRequest, LaunchMessage, Message, OverlayFds, SandboxProfile};
+use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, Message, OverlayFds, SandboxProfile};
 use crate::linux::layers::namespaces::NamespaceConfig;
 use crate::linux::layers::{capabilities, landlock};
 use crate::linux::mount_watcher::MountWatcher;
@@ -24,11 +26,12 @@ use crate::{RESPONSE_TIMEOUT, RemoveFolder, TREE_EXIT_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin(remove_folder: RemoveFolder) -> ! {
-    serve(&std::io::stdin(), remove_folder)
+    serve(&std::io::stdin(), remove_folder, SUPERVISOR_TIMEOUT)
 }
 
-/// Serves requests from this socket, the only descriptor that the process keeps.
-pub(super) fn serve(socket: &impl AsFd, remove_folder: RemoveFolder) -> ! {
+/// Serves requests from this socket, the only descriptor that the process keeps. Supervisors that take longer than that to end what
+/// the host has given up are killed.
+pub(super) fn serve(socket: &impl AsFd, remove_folder: RemoveFolder, supervisor_timeout: Duration) -> ! {
     let Ok(socket) = sys::close_all_except(socket) else { sys::exit(1) };
     // A key pressed in the host's terminal must not reach the fork server, and no process may inspect it.
     setsid().ok();
@@ -38,7 +41,7 @@ pub(super) fn serve(socket: &impl AsFd, remove_folder: RemoveFolder) -> ! {
     // Only scripts are started from here.
     let Ok(()) = capabilities::drop_bounding_set() else { sys::exit(1) };
     let Ok(sigchld) = sys::sigchld_fd() else { sys::exit(1) };
-    let mut server = ForkServer::new(socket, sigchld, remove_folder);
+    let mut server = ForkServer::new(socket, sigchld, remove_folder, supervisor_timeout);
     loop {
         match server.next_action() {
             NextAction::Continue => {}
@@ -77,6 +80,41 @@ enum NextAction {
 /// How long the supervisor has the processor to itself after a start: a fork takes as long, and would delay it.
 const STANDBY_DELAY: Duration = Duration::from_micros(200);
 
+/// How long a supervisor may take to end a run that the host has given up: what it may take to kill the tree, and something for itself. The
+/// host waits longer.
+pub(super) const SUPERVISOR_TIMEOUT: Duration = TREE_EXIT_TIMEOUT.saturating_add(Duration::from_secs(5));
+
+/// The fork server's handle of a supervisor that has a request.
+struct SupervisorHandle {
+    pid: Pid,
+    /// Hangs up when the host gives up the run; `None` once it has.
+    control: Option<OwnedFd>,
+    /// Keeps the pipe for the report open, which the host takes for a supervisor that is still at work.
+    report: Option<OwnedFd>,
+    /// When it is killed if it is still there.
+    kill_at: Option<Instant>,
+}
+
+impl SupervisorHandle {
+    /// That of the supervisor which has a request with these descriptors, unless this process could not receive them.
+    fn new(pid: Pid, fds: Option<&LaunchFds>) -> Self {
+        let control = fds.and_then(|fds| fds.control.try_clone().ok());
+        let report = fds.and_then(|fds| fds.report.try_clone().ok());
+        Self { pid, control, report, kill_at: None }
+    }
+
+    fn poll_fd(&self) -> Option<PollFd<'_>> {
+        // A hang-up is always reported.
+        self.control.as_ref().map(|control| PollFd::new(control, PollFlags::empty()))
+    }
+
+    /// Notes that the host has given up its run. It may take that long to end it.
+    fn give_up(&mut self, timeout: Duration) {
+        self.control = None;
+        self.kill_at = self.kill_at.or_else(|| Instant::now().checked_add(timeout));
+    }
+}
+
 struct ForkServer {
     socket: OwnedFd,
     sigchld: OwnedFd,
@@ -84,7 +122,11 @@ struct ForkServer {
     namespaces: NamespaceSupport,
     /// Without it no standby is kept.
     mount_watcher: Option<MountWatcher>,
-    supervisors: Vec<Pid>,
+    supervisors: Vec<SupervisorHandle>,
+    /// How long a supervisor may take to end a run that the host has given up.
+    supervisor_timeout: Duration,
+    /// The pipes for the reports of supervisors that were killed, until no process of their trees is left.
+    lost_reports: Vec<OwnedFd>,
     overlay_servers: Vec<Pid>,
     /// As long as there is one, it receives the requests.
     standby: Option<StandbyHandle>,
@@ -126,13 +168,20 @@ enum Attempt {
 }
 
 impl ForkServer {
-    fn new(socket: OwnedFd, sigchld: OwnedFd, remove_folder: RemoveFolder) -> Self {
+    fn new(
+        socket: OwnedFd,
+        sigchld: OwnedFd,
+        remove_folder: RemoveFolder,
+        supervisor_timeout: Duration,
+    ) -> Self {
         Self {
             socket,
             sigchld,
             namespaces: NamespaceSupport::default(),
             mount_watcher: MountWatcher::open(),
             supervisors: Vec::new(),
+            supervisor_timeout,
+            lost_reports: Vec::new(),
             overlay_servers: Vec::new(),
             standby: None,
             pending_standby: None,
@@ -147,16 +196,22 @@ impl ForkServer {
         let requests = self.standby.as_ref().map_or(&self.socket, |standby| &standby.socket);
         let mut fds = vec![PollFd::new(requests, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
         fds.extend(self.pending_launches.iter().map(|launch| PollFd::new(&launch.ready_fd, PollFlags::IN)));
-        let left =
-            self.pending_standby.as_ref().map(|(_, when)| when.saturating_duration_since(Instant::now()));
+        fds.extend(self.supervisors.iter().filter_map(SupervisorHandle::poll_fd));
+        let kills = self.supervisors.iter().filter_map(|supervisor| supervisor.kill_at);
+        let wake = self.pending_standby.iter().map(|(_, when)| *when).chain(kills).min();
+        let left = wake.map(|when| when.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let ready: Vec<bool> = match poll(&mut fds, timeout.as_ref()) {
             Err(_) => return NextAction::Continue,
             Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
         };
         drop(fds);
+        let controls = ready.iter().skip(2 + self.pending_launches.len());
+        self.note_given_up(controls.copied());
+        self.kill_unresponsive();
         if !ready.contains(&true) {
-            let standby = self.pending_standby.take();
+            let now = Instant::now();
+            let standby = self.pending_standby.take_if(|(_, when)| *when <= now);
             return standby.map_or(NextAction::Continue, |(expected, _)| self.fork_standby(expected));
         }
         // A standby that has ended may have said before what became of its request.
@@ -166,7 +221,8 @@ impl ForkServer {
         if ready[1] {
             self.reap();
         }
-        if let Some(index) = ready[2..].iter().position(|ready| *ready) {
+        let mut pending = ready[2..].iter().take(self.pending_launches.len());
+        if let Some(index) = pending.position(|ready| *ready) {
             let launch = self.pending_launches.swap_remove(index);
             return self.on_supervisor_ready(launch);
         }
@@ -203,9 +259,14 @@ impl ForkServer {
         match ipc::receive(&standby.socket) {
             Ok(Message::Accepted(message)) => {
                 match standby.wait_status {
-                    None => self.supervisors.push(standby.pid),
+                    None => {
+                        let fds = message.as_ref().map(|message| &message.fds);
+                        self.supervisors.push(SupervisorHandle::new(standby.pid, fds));
+                    }
                     Some(0) => {}
-                    Some(_) => self.kill_orphans(),
+                    Some(_) => {
+                        self.kill_orphans();
+                    }
                 }
                 if let Some(Ok(request)) = message.as_ref().map(|message| message.request.decode()) {
                     self.cleanup_list.add(request.cleanup_dirs);
@@ -292,6 +353,10 @@ impl ForkServer {
         let PendingLaunch { ready_fd, message, attempt } = launch;
         let is_ready = rustix::io::read(&ready_fd, &mut [0; 1]) == Ok(1);
         let Some(message) = message else { return NextAction::Continue };
+        // One that was killed because it did not end, or whose host is gone.
+        if !is_ready && sys::is_readable(message.fds.control.as_fd()) {
+            return NextAction::Continue;
+        }
         match attempt {
             _ if is_ready && message.profile.level == SandboxLevel::Namespaces => self.namespaces.confirm(),
             _ if is_ready => {}
@@ -346,11 +411,8 @@ impl ForkServer {
         }
     }
 
-    /// Starts a supervisor with what the machine was found to support, unless the host has given up the run.
+    /// Starts a supervisor with what the machine was found to support.
     fn start_again(&mut self, mut message: LaunchMessage) -> NextAction {
-        if sys::is_readable(message.fds.control.as_fd()) {
-            return NextAction::Continue;
-        }
         message.profile = self.supported_profile(message.profile);
         self.start_supervisor(message)
     }
@@ -370,7 +432,7 @@ impl ForkServer {
                 NextAction::Supervise(Box::new(LaunchTask { message, namespaces, ready_fd }))
             }
             Ok(((ready_fd, _), ForkResult::Parent(supervisor))) => {
-                self.supervisors.push(supervisor);
+                self.supervisors.push(SupervisorHandle::new(supervisor, Some(&message.fds)));
                 let attempt = match namespaces {
                     Some(_) => Attempt::WithNamespaces,
                     None => Attempt::WithoutNamespaces,
@@ -446,31 +508,55 @@ impl ForkServer {
                 self.overlay_servers.swap_remove(index);
                 continue;
             }
-            let index = self.supervisors.iter().position(|supervisor| supervisor.as_raw_pid() == pid);
+            let index = self.supervisors.iter().position(|supervisor| supervisor.pid.as_raw_pid() == pid);
             has_orphans |= status != 0 || index.is_none();
-            if let Some(index) = index {
-                self.supervisors.swap_remove(index);
-            }
+            let ended = index.map(|index| self.supervisors.swap_remove(index));
+            self.lost_reports.extend(ended.and_then(|ended| ended.report).filter(|_| status != 0));
         }
-        if has_orphans {
-            self.kill_orphans();
+        if has_orphans && !self.kill_orphans() {
+            self.lost_reports.clear();
         }
     }
 
-    fn kill_orphans(&self) {
+    /// Kills what supervisors have left behind. Returns whether there was anything.
+    fn kill_orphans(&self) -> bool {
         let standby = self.standby.as_ref().map(|standby| standby.pid);
-        let own: Vec<Pid> =
-            self.supervisors.iter().chain(&self.overlay_servers).copied().chain(standby).collect();
-        child_processes::kill_all_except(&own);
+        let supervisors = self.supervisors.iter().map(|supervisor| supervisor.pid);
+        let own: Vec<Pid> = supervisors.chain(self.overlay_servers.iter().copied()).chain(standby).collect();
+        child_processes::kill_all_except(&own)
+    }
+
+    /// Notes which runs the host has given up, by whether each control pipe is ready that was polled.
+    fn note_given_up(&mut self, controls: impl Iterator<Item = bool>) {
+        let polled = self.supervisors.iter_mut().filter(|supervisor| supervisor.control.is_some());
+        for (supervisor, _) in polled.zip(controls).filter(|(_, is_hung_up)| *is_hung_up) {
+            supervisor.give_up(self.supervisor_timeout);
+        }
+    }
+
+    /// Kills supervisors that have not ended what the host has given up. That ends the processes of their namespaces; others become
+    /// children of this process, which kills them.
+    fn kill_unresponsive(&mut self) {
+        let now = Instant::now();
+        for supervisor in &mut self.supervisors {
+            if supervisor.kill_at.take_if(|when| *when <= now).is_some() {
+                // Its process id is not reused before it is reaped.
+                kill_process(supervisor.pid, Signal::KILL).ok();
+            }
+        }
     }
 
     /// The host was killed: once every tree is gone, its cleanup directories are removed.
     fn clean_up_after_host(&mut self) {
         let began = Instant::now();
         self.pending_launches.clear();
+        for supervisor in &mut self.supervisors {
+            supervisor.give_up(self.supervisor_timeout);
+        }
         while !self.supervisors.is_empty() && began.elapsed() < TREE_EXIT_TIMEOUT + RESPONSE_TIMEOUT {
             let mut fds = [PollFd::new(&self.sigchld, PollFlags::IN)];
             poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
+            self.kill_unresponsive();
             self.reap();
         }
         self.cleanup_list.remove_all();

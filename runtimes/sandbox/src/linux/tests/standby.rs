@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal};
 use super::*;
 
 /// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
-fn standby_of(launcher: &Launcher) -> i32 {
+pub(super) fn standby_of(launcher: &Launcher) -> i32 {
     standby_beside(launcher, &[])
 }
 
