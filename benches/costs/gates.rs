@@ -1,5 +1,7 @@
 //! What the gates of a call cost where all are open, and what a value costs that is used again.
 
+use std::time::Duration;
+
 use criterion::Criterion;
 use metier::engine::{Engine, EngineBuilder, Invocation};
 use metier::error::Result;
@@ -7,11 +9,16 @@ use metier::host::{AuthorizationRequest, Authorizer, SkillContext};
 use metier::registry::{Root, Roots, Scope};
 use tempfile::TempDir;
 
-struct Everything;
+/// An authorizer that refuses nothing, and answers within that time or at once.
+struct Everything(Option<Duration>);
 
 impl Authorizer for Everything {
     fn authorize(&self, _: &SkillContext, _: &AuthorizationRequest) -> Result<()> {
         Ok(())
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.0
     }
 }
 
@@ -25,7 +32,7 @@ fn project() -> TempDir {
     std::fs::write(skill.join("skill.yaml"), contract).expect("a file");
     std::fs::write(skill.join("scripts/main.lua"), "return {n = 1}").expect("a file");
     // So that equal stats prove equal files.
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(100));
     project
 }
 
@@ -43,11 +50,16 @@ pub fn runs(criterion: &mut Criterion) {
     let project = project();
     let closed = builder(&project).build().expect("an engine");
     let open = builder(&project).autonomy(90).build().expect("an engine");
-    let authorized = builder(&project).autonomy(90).authorizer(Everything).build().expect("an engine");
+    let authorized = |limit| {
+        let engine = builder(&project).autonomy(90).authorizer(Everything(limit)).build();
+        engine.expect("an engine")
+    };
+    let (at_once, by_thread) = (authorized(None), authorized(Some(Duration::from_secs(10))));
     let mut group = criterion.benchmark_group("gates");
     group.bench_function("none", |b| b.iter(|| run(&closed)));
     group.bench_function("open", |b| b.iter(|| run(&open)));
-    group.bench_function("authorizer", |b| b.iter(|| run(&authorized)));
+    group.bench_function("authorizer", |b| b.iter(|| run(&at_once)));
+    group.bench_function("authorizer that may block", |b| b.iter(|| run(&by_thread)));
     group.finish();
     let cached = builder(&project).cache_results(true).build().expect("an engine");
     run(&cached);

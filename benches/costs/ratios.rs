@@ -227,8 +227,14 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(3.0, 1),
     ),
     (
-        "the same with an authorizer, on a thread of its own / without one",
+        "the same with an authorizer that answers at once / without one",
         "gates/authorizer",
+        "gates/none",
+        AddedMicros(3.0, 1),
+    ),
+    (
+        "the same with an authorizer that may block, on a thread of its own / without one",
+        "gates/authorizer that may block",
         "gates/none",
         Informational,
     ),

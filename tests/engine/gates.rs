@@ -38,6 +38,7 @@ fn project(contract: &str) -> Project {
 #[derive(Clone, Default)]
 struct Gatekeeper {
     refuses: Option<&'static str>,
+    answers_at_once: bool,
     asked: Arc<Mutex<Vec<String>>>,
     requests: Arc<Mutex<Vec<ApprovalRequest>>>,
 }
@@ -70,8 +71,9 @@ impl Authorizer for Gatekeeper {
         }
     }
 
-    fn time_limit(&self) -> Duration {
-        Duration::from_millis(if self.refuses == Some("late") { 50 } else { 10_000 })
+    fn time_limit(&self) -> Option<Duration> {
+        let limit = Duration::from_millis(if self.refuses == Some("late") { 50 } else { 10_000 });
+        (!self.answers_at_once).then_some(limit)
     }
 }
 
@@ -108,6 +110,63 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
+fn an_authorizer_without_a_time_limit_answers_on_the_thread_of_the_run() {
+    struct Here(Arc<Mutex<Vec<std::thread::ThreadId>>>, Option<&'static str>);
+
+    impl Authorizer for Here {
+        fn authorize(&self, _: &SkillContext, _: &AuthorizationRequest) -> Result<()> {
+            self.0.lock().unwrap().push(std::thread::current().id());
+            match self.1 {
+                Some("a defect") => panic!("a defect"),
+                Some(reason) => Err(SkillError::new(ErrorKind::Unavailable, reason)),
+                None => Ok(()),
+            }
+        }
+
+        fn time_limit(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    for refuses in [None, Some("not on a Sunday"), Some("a defect")] {
+        let (project, threads) = (project("metadata: {risk_level: none}"), Arc::default());
+        let engine = project.builder().authorizer(Here(Arc::clone(&threads), refuses)).build().unwrap();
+        let outcome = engine.run(granted(Invocation::new("x").input(json!({"n": 1})), &["write"]));
+        assert_eq!(*threads.lock().unwrap(), [std::thread::current().id()]);
+        assert_eq!(project.path("canary").exists(), refuses.is_none());
+        match refuses {
+            None => assert_eq!(value(outcome), json!("ran")),
+            Some(words) => {
+                assert_eq!(kind(&outcome), ErrorKind::Denied);
+                assert!(sentence(&outcome).contains(words), "{:?}", outcome.result);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_while_its_authorizer_answered_does_not_begin() {
+    struct Stopping;
+
+    impl Authorizer for Stopping {
+        fn authorize(&self, ctx: &SkillContext, _: &AuthorizationRequest) -> Result<()> {
+            ctx.cancel().cancel();
+            Ok(())
+        }
+
+        fn time_limit(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    let project = project("metadata: {risk_level: none}");
+    let engine = project.builder().authorizer(Stopping).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x").input(json!({"n": 1})), &["write"]));
+    assert_eq!(kind(&outcome), ErrorKind::Cancelled);
+    assert!(!project.path("canary").exists());
+}
+
+#[test]
 fn what_a_gate_refuses_has_not_begun_whoever_calls() {
     // CU-T08
     for (contract, autonomy, refuses, ends, words) in [
@@ -125,11 +184,18 @@ fn what_a_gate_refuses_has_not_begun_whoever_calls() {
         ("metadata: {risk_level: critical}", 89, "person", ErrorKind::Autonomy, "an autonomy of 90"),
         ("metadata: {risk_level: critical}", 90, "person", ErrorKind::Denied, "has a critical risk"),
     ] {
-        for (face, call) in calls() {
+        for ((face, call), answers_at_once) in
+            calls().into_iter().flat_map(|face| [(face, false), (face, true)])
+        {
+            if refuses == "late" && answers_at_once {
+                continue;
+            }
             let project = project(contract);
-            let engine = Gatekeeper::refusing(refuses).builder(&project).autonomy(autonomy).build().unwrap();
+            let gatekeeper = Gatekeeper { answers_at_once, ..Gatekeeper::refusing(refuses) };
+            let engine = gatekeeper.builder(&project).autonomy(autonomy).build().unwrap();
             let outcome = call(&engine);
-            let case = format!("{contract} {autonomy} {refuses} {face}: {:?}", outcome.result);
+            let case =
+                format!("{contract} {autonomy} {refuses} {face} {answers_at_once}: {:?}", outcome.result);
             assert_eq!(kind(&outcome), ends, "{case}");
             assert!(sentence(&outcome).contains(words), "{case}");
             assert!(!project.path("canary").exists(), "{case}");

@@ -14,6 +14,8 @@ use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
 use crate::policy::{CalledTool, Permission};
 
+const WHO: &str = "the authorizer";
+
 /// A run about which an authorizer decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -44,14 +46,18 @@ pub struct AuthorizationRequest {
 ///
 /// It is asked once for each run, also of a skill that another one calls: when the input was validated, and before a person is asked.
 /// It can only refuse: what nobody granted stays refused. It is called on a thread of its own, which may block; the deadline of the run
-/// goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no.
+/// goes on. A panic, an error, and an answer that comes later than [`time_limit`](Self::time_limit) are a no. One that answers from memory
+/// can do without that thread, which costs tens of microseconds a run: its limit is `None`.
 pub trait Authorizer: Send + Sync {
     /// Fails if the run must not start; the sentence of the error is in that of the run, which has the kind `denied`.
     fn authorize(&self, ctx: &SkillContext, request: &AuthorizationRequest) -> Result<()>;
 
     /// The time that an answer may take; 10 seconds by default.
-    fn time_limit(&self) -> Duration {
-        Duration::from_secs(10)
+    ///
+    /// `None` if it answers at once, from memory. It is then called on the thread of the run, and what it waits for, the run waits for: neither
+    /// the deadline nor a cancellation interrupts it. They end the run when it has answered.
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_secs(10))
     }
 }
 
@@ -80,13 +86,10 @@ impl SkillContext {
             grants: self.permissions().effective(),
             is_for_model,
         };
-        let (ctx, authorizer) = (self.clone(), authorizer.clone());
-        let limit = catch_panic("the authorizer", ErrorKind::Unavailable, || Ok(authorizer.time_limit()));
-        let permit = self.thread_budget().try_call_provider();
-        let answer = limit.and_then(|limit| {
-            run_on_provider_thread(self.cancel(), permit, limit, move || {
-                catch_panic("the authorizer", ErrorKind::Unavailable, || authorizer.authorize(&ctx, &request))
-            })
+        let limit = catch_panic(WHO, ErrorKind::Unavailable, || Ok(authorizer.time_limit()));
+        let answer = limit.and_then(|limit| match limit {
+            Some(limit) => self.authorize_on_thread(authorizer, request, limit),
+            None => catch_panic(WHO, ErrorKind::Unavailable, || authorizer.authorize(self, &request)),
         });
         self.cancel().check()?;
         answer.map_err(|error| {
@@ -94,6 +97,19 @@ impl SkillContext {
                 format!("the run of skill {} was not authorized: {}", self.skill(), error.message());
             let help = error.help().unwrap_or("the program that runs it decides by rules of its own");
             SkillError::new(ErrorKind::Denied, sentence).with_help(help)
+        })
+    }
+
+    fn authorize_on_thread(
+        &self,
+        authorizer: &Arc<dyn Authorizer>,
+        request: AuthorizationRequest,
+        limit: Duration,
+    ) -> Result<()> {
+        let (ctx, authorizer) = (self.clone(), authorizer.clone());
+        let permit = self.thread_budget().try_call_provider();
+        run_on_provider_thread(self.cancel(), permit, limit, move || {
+            catch_panic(WHO, ErrorKind::Unavailable, || authorizer.authorize(&ctx, &request))
         })
     }
 
