@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::protected::path_trace::{PathTrace, TraceStep};
-use crate::protected::quarantine::{entry_names, quarantine};
+use crate::protected::quarantine::quarantine;
 use crate::protected::scan::{is_git_dir_name, scan_protected};
 use crate::protected::scan_result::{ScanNotes, Version};
+use crate::protected::top_names::TopNames;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::metier_dirs::{permission_dirs, resolve_existing};
 use metier_core::host::{HostPaths, SkillContext, git};
@@ -58,9 +59,7 @@ static ACTIVE_GUARDS: Mutex<Vec<Weak<AbsentPaths>>> = Mutex::new(Vec::new());
 
 /// The path of a folder, which need not exist, relative to the project, if it is in there.
 fn path_inside(project: &Path, folder: &Path) -> Option<String> {
-    let place = resolve_existing(folder);
-    let project = project.canonicalize().ok()?;
-    place.strip_prefix(project).ok()?.to_str().map(str::to_owned)
+    resolve_existing(folder).strip_prefix(project).ok()?.to_str().map(str::to_owned)
 }
 
 /// Something that exists where nothing was.
@@ -95,19 +94,21 @@ impl CreationGuard {
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Access::write(*path)));
         // No grant is for these. What a configuration of git names is listed only where no grant names it.
-        let own: Vec<String> =
-            permission_dirs().iter().filter_map(|folder| path_inside(project, folder)).collect();
+        let real_project = project.canonicalize().ok();
+        let inside = |folder: &PathBuf| path_inside(real_project.as_deref()?, folder);
+        let own: Vec<String> = permission_dirs().iter().filter_map(inside).collect();
         let unnamed = own.iter().chain(&notes.absent_git_targets).map(String::as_str);
         let watched: Vec<&str> = watched.into_iter().chain(unnamed).collect();
         // The script does not create what exists already.
         let host_paths = ctx.host_paths();
-        let is_absent =
-            |path: &&str| !PathTrace::follow(project, Path::new(path), &host_paths).target_exists();
+        let names = TopNames::read(project, &host_paths);
+        let is_absent = |path: &&str| !names.follow(project, path, &host_paths).target_exists();
         let granted = granted.into_iter().filter(is_absent).map(str::to_owned).collect();
         Some(Self {
             was_repository: is_repository(project, &host_paths),
             absent_paths: AbsentPaths::register(
                 (project, host_paths),
+                &names,
                 &watched,
                 granted,
                 permissions.clone(),
@@ -163,10 +164,13 @@ impl CreationGuard {
     }
 
     fn quarantine_created(&self) -> Vec<CreatedPath> {
-        self.absent_paths.accept_granted();
-        let untraced = self.absent_paths.trace_new_names();
-        let traces = self.absent_paths.traces().clone();
-        let traces = traces.into_iter().filter(|(path, _)| !self.absent_paths.is_granted_to_another(path));
+        let absent = &self.absent_paths;
+        absent.accept_granted();
+        let names = TopNames::read(&absent.project, &absent.host_paths);
+        let untraced = absent.trace_new_names(&names);
+        let traces = absent.traces().clone();
+        let is_possible = |path: &str| names.may_have_first_part(path) && !absent.is_granted_to_another(path);
+        let traces = traces.into_iter().filter(|(path, _)| is_possible(path));
         let mut all: Vec<CreatedPath> =
             traces.flat_map(|(path, before)| self.quarantine_at(&path, &before)).collect();
         all.extend(self.quarantine_new_repository());
@@ -298,6 +302,7 @@ impl Drop for CreationGuard {
 impl AbsentPaths {
     fn register(
         (project, host_paths): (&Path, HostPaths),
+        names: &TopNames,
         watched: &[&str],
         granted: Vec<String>,
         permissions: Permissions,
@@ -311,14 +316,13 @@ impl AbsentPaths {
             .collect();
         let trace = |path: &str| {
             let known = others.iter().find_map(|other| other.traces().get(path).cloned());
-            known.unwrap_or_else(|| PathTrace::follow(project, Path::new(path), &host_paths))
+            known.unwrap_or_else(|| names.follow(project, path, &host_paths))
         };
         let traces = watched.iter().map(|path| ((*path).to_owned(), trace(path)));
         let traces = traces.filter(|(_, trace)| !trace.target_exists()).collect();
         // What appeared during another run is for that run to judge.
         let is_known = |name: &String| others.iter().all(|other| other.accepts_name(name));
-        let known_names =
-            protected_names((project, &host_paths), &permissions).into_iter().filter(is_known).collect();
+        let known_names = names.protected_by(&permissions).into_iter().filter(is_known).collect();
         let paths = Arc::new(Self {
             project: project.to_owned(),
             host_paths,
@@ -337,8 +341,8 @@ impl AbsentPaths {
     }
 
     /// Follows the protected names that have appeared at the top; returns one that is too many.
-    fn trace_new_names(&self) -> Option<String> {
-        let names = protected_names((&self.project, &self.host_paths), &self.permissions).into_iter();
+    fn trace_new_names(&self, names: &TopNames) -> Option<String> {
+        let names = names.protected_by(&self.permissions).into_iter();
         let mut new_names = names.filter(|name| !self.accepts_name(name));
         for name in new_names.by_ref().take(MAX_NEW_NAMES) {
             let missing = PathTrace::missing(&self.project, &name);
@@ -358,9 +362,9 @@ impl AbsentPaths {
         if others().next().is_none() {
             return;
         }
-        let new_names = protected_names((&self.project, &self.host_paths), &self.permissions).into_iter();
+        let new_names = TopNames::read(&self.project, &self.host_paths).protected_by(&self.permissions);
         let granted_names: Vec<String> =
-            new_names.filter(|name| self.permissions.allows(&Access::write(name))).collect();
+            new_names.into_iter().filter(|name| self.permissions.allows(&Access::write(name))).collect();
         for other in others() {
             for name in &granted_names {
                 other.known_names().insert(name.clone());
@@ -413,19 +417,6 @@ fn list(paths: &[String]) -> String {
     let more = paths.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", paths.get(..MAX_LISTED).unwrap_or(paths).join(", "))
-}
-
-/// The names at the top of a project that need a permission that names them.
-fn protected_names((project, paths): (&Path, &HostPaths), permissions: &Permissions) -> BTreeSet<String> {
-    let names = entry_names(&paths.at(project))
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|name| name.into_string().ok());
-    let protection = permissions.protection();
-    names
-        .filter(|name| protection.protects_read_of_last(name) || protection.protects_change_of_last(name))
-        .filter(|name| !is_quarantined_name(name))
-        .collect()
 }
 
 /// Whether git takes a folder for a repository, whatever its name.

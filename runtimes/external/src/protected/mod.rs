@@ -13,3 +13,4 @@ pub(super) mod path_trace;
 pub(super) mod quarantine;
 pub(super) mod scan;
 pub(super) mod scan_result;
+mod top_names;

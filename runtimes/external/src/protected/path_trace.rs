@@ -8,7 +8,7 @@ use metier_core::host::untrusted::MAX_SYMLINKS;
 use metier_core::host::{FileId, HostPaths, file_id};
 
 /// A path at a moment.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct PathTrace {
     steps: Vec<TraceStep>,
     /// Whether something exists at its end, or may exist in a folder that cannot be read.
