@@ -7,10 +7,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::fmt;
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::engine::script_selection::SelectedScript;
@@ -177,39 +179,72 @@ pub(super) fn result_key(
     input: &SkillInput,
     context: &SkillContext,
 ) -> ResultKey {
-    let tool = script.tool.as_ref().map(|tool| &tool.name);
-    let project = context.project().ok().map(|files| files.root().as_os_str().as_encoded_bytes());
-    // Another folder at the same path is another project.
-    let folder = context.project_root().map(|root| ProjectIdentity::from_canonical(root).ok());
-    let permissions: Vec<String> =
-        context.permissions().effective().iter().map(ToString::to_string).collect();
-    // No input is another one than `null`.
-    let value = input.value.as_ref().map(|value| [value]);
-    let run = json!([
-        skill.qualified_name(),
-        skill.version().to_string(),
-        script.path,
-        script.function,
-        tool,
-        project,
-        folder,
-        permissions,
-        value,
-        input.args,
-    ]);
-    let mut digest = Sha256::new();
-    digest.update(skill.definition_hash().to_be_bytes());
-    if let Some(files) = files {
-        digest.update(files.as_bytes());
-    }
+    let mut key = KeyHasher::default();
+    key.add(&skill.definition_hash().to_be_bytes());
+    key.add(context.qualified_name().unwrap_or(skill.name()).as_bytes());
+    key.add_option(files.as_ref(), |key, files| key.add(files.as_bytes()));
+    key.add(script.path.as_bytes());
+    key.add_option(script.function.as_ref(), |key, function| key.add(function.as_bytes()));
+    key.add_option(script.tool.as_ref(), |key, tool| key.add(tool.name.as_bytes()));
     // The file may have been changed since it was read.
-    digest.update(Sha256::digest(source));
-    digest.update(canonical_text(&run));
-    digest.finalize().into()
+    key.add(source);
+    key.add_option(context.project_root(), |key, root| key.add(root.as_os_str().as_encoded_bytes()));
+    // Another folder at the same path is another project.
+    let folder = context.project_root().and_then(|root| ProjectIdentity::from_canonical(root).ok());
+    key.add_option(folder, |key, folder| key.add_text(format_args!("{folder}")));
+    let permissions = context.permissions().effective();
+    key.add_all(&permissions, |key, permission| key.add_text(format_args!("{permission}")));
+    // No input is another one than `null`.
+    key.add_option(input.value.as_ref(), |key, value| key.add(canonical_text(value).as_bytes()));
+    key.add_all(&input.args, |key, arg| key.add(arg.as_bytes()));
+    key.digest.finalize().into()
+}
+
+/// Hashes what runs have in common. Each part goes with its length, so that no two lists of parts have the same bytes.
+#[derive(Default)]
+struct KeyHasher {
+    digest: Sha256,
+    text: String,
+}
+
+impl KeyHasher {
+    fn add(&mut self, part: &[u8]) {
+        self.add_count(part.len());
+        self.digest.update(part);
+    }
+
+    fn add_count(&mut self, count: usize) {
+        self.digest.update((count as u64).to_le_bytes());
+    }
+
+    fn add_text(&mut self, text: fmt::Arguments<'_>) {
+        let mut buffer = std::mem::take(&mut self.text);
+        buffer.clear();
+        // A text takes all that is written to it.
+        buffer.write_fmt(text).ok();
+        self.add(buffer.as_bytes());
+        self.text = buffer;
+    }
+
+    fn add_option<T>(&mut self, part: Option<T>, add: impl FnOnce(&mut Self, T)) {
+        self.add_count(usize::from(part.is_some()));
+        if let Some(part) = part {
+            add(self, part);
+        }
+    }
+
+    fn add_all<T>(&mut self, parts: &[T], add: impl Fn(&mut Self, &T)) {
+        self.add_count(parts.len());
+        for part in parts {
+            add(self, part);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn key(number: u32) -> ResultKey {
@@ -232,6 +267,26 @@ mod tests {
     }
 
     const MINUTE: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn lists_of_parts_with_the_same_bytes_have_different_keys() {
+        let hash = |add: &dyn Fn(&mut KeyHasher)| {
+            let mut key = KeyHasher::default();
+            add(&mut key);
+            ResultKey::from(key.digest.finalize())
+        };
+        let texts = |parts: &[&str]| {
+            hash(&|key| key.add_all(parts, |key, part| key.add_text(format_args!("{part}"))))
+        };
+        let option =
+            |part: Option<&str>| hash(&|key| key.add_option(part, |key, part| key.add(part.as_bytes())));
+        let mut keys = vec![option(None), option(Some("")), option(Some("\0"))];
+        keys.extend([&["ab", "c"][..], &["a", "bc"], &["abc"], &["abc", ""], &["", "abc"], &[]].map(texts));
+        let different: std::collections::HashSet<_> = keys.iter().collect();
+        // Nothing, and a list of nothing, are one count.
+        assert_eq!(different.len(), keys.len() - 1);
+        assert_eq!(texts(&["a", "b"]), texts(&["a", "b"]));
+    }
 
     #[test]
     fn a_value_is_there_until_it_is_too_old() {
