@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsString;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use rustix::fs::{ResolveFlags, readlink};
+use rustix::fs::{CWD, ResolveFlags, readlinkat_raw};
 use rustix::process::Pid;
 
-use crate::linux::observed_calls::{ObservedCall, PathArgument, Purpose};
+use crate::linux::observed_calls::{MAX_PATHS, ObservedCall, PathArgument, Purpose};
 use crate::linux::sys;
 use crate::linux::sys::PendingCall;
 use crate::{AccessKind, AccessKinds, Observations, ObservedAccess, WatchRules};
@@ -67,8 +68,8 @@ impl AccessObserver {
 
     /// Lets the kernel carry out this call, and writes down its paths.
     pub(super) fn observe(&mut self, listener: &OwnedFd, call: &PendingCall, observed: &ObservedCall) {
-        let accesses: Vec<_> =
-            observed.paths.iter().map(|argument| self.read_access(call, argument)).collect();
+        let mut arguments = observed.paths.iter();
+        let accesses: [_; MAX_PATHS] = std::array::from_fn(|_| self.read_access(call, arguments.next()?));
         // A call that does not wait any more was somebody else's memory by now.
         if sys::continue_call(listener, call) {
             accesses.into_iter().flatten().for_each(|(path, kind)| self.record(path, kind));
@@ -86,33 +87,39 @@ impl AccessObserver {
     /// The path of this argument, if it is of interest and can be read.
     fn read_access(&self, call: &PendingCall, argument: &PathArgument) -> Option<(Vec<u8>, AccessKind)> {
         let thread = call.thread?;
-        let mut buffer = [0; MAX_PATH_BYTES];
-        let path = read_text(thread, call.register(argument.path), &mut buffer)?;
+        let (mut short, mut long) = ([0; SHORT_PATH_BYTES], Vec::new());
+        let path = read_text(thread, call.register(argument.path), &mut short, &mut long)?;
         let Access { kind, is_rooted } = read_purpose(thread, call, argument.purpose)?;
         let path = if path.starts_with(b"/") && !is_rooted {
             normalize(path)
         } else {
-            let folder = self.folder_of(thread, argument.folder.map(|number| call.register(number)))?;
+            let descriptor = argument.folder.map(|number| call.register(number));
+            let mut link = [MaybeUninit::uninit(); MAX_PATH_BYTES];
+            let folder = self.folder_of(thread, descriptor, &mut link)?;
             // What is relative stays below `/`, or below the folder if that is the root.
-            let inner = if is_rooted { normalize(path) } else { path.to_owned() };
-            normalize(&[&folder, &b"/"[..], &inner].concat())
+            if is_rooted { join_normal(folder, &normalize(path)) } else { join_normal(folder, path) }
         };
         self.is_of_interest(&path, kind).then_some((path, kind))
     }
 
     /// The folder by which a relative path begins.
-    fn folder_of(&self, thread: Pid, descriptor: Option<u64>) -> Option<Vec<u8>> {
+    fn folder_of<'l>(
+        &self,
+        thread: Pid,
+        descriptor: Option<u64>,
+        link: &'l mut [MaybeUninit<u8>; MAX_PATH_BYTES],
+    ) -> Option<&'l [u8]> {
         let thread = Some(thread).filter(|_| self.has_proc)?.as_raw_nonzero();
         // The kernel looks at the lower half.
         let number = descriptor.map_or(libc::AT_FDCWD, lower_half);
-        let link = match number {
+        let path = match number {
             libc::AT_FDCWD => format!("/proc/{thread}/cwd"),
             0.. => format!("/proc/{thread}/fd/{number}"),
             _ => return None,
         };
-        let folder = readlink(link, Vec::with_capacity(256)).ok()?.into_bytes();
-        // A pipe or a socket is no folder.
-        folder.starts_with(b"/").then_some(folder)
+        let (folder, rest) = readlinkat_raw(CWD, path, &mut link[..]).ok()?;
+        // A pipe or a socket is no folder, and of a path that fills the buffer the end is missing.
+        (folder.starts_with(b"/") && !rest.is_empty()).then_some(&*folder)
     }
 
     fn is_of_interest(&self, path: &[u8], kind: AccessKind) -> bool {
@@ -137,19 +144,23 @@ impl AccessObserver {
     }
 }
 
-/// The text at this place in the memory of a thread, up to its NUL. `None` if it has none, is empty, or cannot be read.
-fn read_text(thread: Pid, address: u64, buffer: &mut [u8; MAX_PATH_BYTES]) -> Option<&[u8]> {
-    let mut end = None;
-    // Most paths are short, and the length decides what a read costs.
-    for max in [SHORT_PATH_BYTES, MAX_PATH_BYTES] {
-        let part = buffer.get_mut(..max)?;
-        let length = sys::read_memory(thread, address, part).ok()?;
-        end = part.get(..length)?.iter().position(|byte| *byte == 0);
-        if end.is_some() || length < max {
-            break;
-        }
+/// The text at this place in the memory of a thread, up to its NUL. `None` if it has none, is empty, or cannot be read. Most paths are
+/// short, and the length decides what a read costs: a long one is read anew.
+fn read_text<'b>(
+    thread: Pid,
+    address: u64,
+    short: &'b mut [u8; SHORT_PATH_BYTES],
+    long: &'b mut Vec<u8>,
+) -> Option<&'b [u8]> {
+    let mut length = sys::read_memory(thread, address, short).ok()?;
+    let mut text = short.get(..length)?;
+    if length == SHORT_PATH_BYTES && !text.contains(&0) {
+        long.resize(MAX_PATH_BYTES, 0);
+        length = sys::read_memory(thread, address, long).ok()?;
+        text = long.get(..length)?;
     }
-    buffer.get(..end?).filter(|text| !text.is_empty())
+    let end = text.iter().position(|byte| *byte == 0)?;
+    text.get(..end).filter(|text| !text.is_empty())
 }
 
 fn read_purpose(thread: Pid, call: &PendingCall, purpose: Purpose) -> Option<Access> {
@@ -186,7 +197,13 @@ fn lower_half(register: u64) -> i32 {
 
 /// The path without `.`, `..` and empty parts, which begins with `/`. Links are not followed.
 fn normalize(path: &[u8]) -> Vec<u8> {
-    let mut normal = Vec::with_capacity(path.len() + 1);
+    join_normal(b"/", path)
+}
+
+/// The normal path of what a path is in a folder whose own path is normal.
+fn join_normal(folder: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut normal = Vec::with_capacity(folder.len() + path.len() + 1);
+    normal.extend(folder.strip_suffix(b"/").unwrap_or(folder));
     for part in path.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
@@ -234,6 +251,17 @@ mod tests {
             ("a\nb/..c/...", "/a\nb/..c/..."),
         ] {
             assert_eq!(normalize(path.as_bytes()), normal.as_bytes(), "{path}");
+        }
+        for (folder, path, normal) in [
+            ("/", "a", "/a"),
+            ("/", "..", "/"),
+            ("/a/b", "c/./d", "/a/b/c/d"),
+            ("/a/b", "../../../c", "/c"),
+            ("/a/b", "../..", "/"),
+            ("/a", ".", "/a"),
+        ] {
+            let joined = join_normal(folder.as_bytes(), path.as_bytes());
+            assert_eq!(joined, normal.as_bytes(), "{folder} {path}");
         }
     }
 

@@ -60,6 +60,9 @@ const fn call_or_descriptor(number: libc::c_long, paths: &'static [PathArgument]
 /// `fchmodat2`, which not every C library names.
 const FCHMODAT2: libc::c_long = 452;
 
+/// The most paths that one of them names.
+pub(super) const MAX_PATHS: usize = 2;
+
 use AccessKind::{Create, CreateFolder, Execute, LookUp, Remove, Write};
 
 /// Those that every architecture has.
@@ -127,6 +130,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for call in all() {
             assert!(seen.insert(call.number) && !call.paths.is_empty(), "{}", call.number);
+            assert!(call.paths.len() <= MAX_PATHS, "{}", call.number);
             let arguments = call.paths.iter().flat_map(|path| [Some(path.path), path.folder]);
             assert!(arguments.chain([call.empty_path_flags]).flatten().all(|number| number < 6));
         }

@@ -337,25 +337,24 @@ impl SupervisedTree {
             }
             let wakes = until.into_iter().chain(next).min();
             let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
-            let mut fds = vec![
-                PollFd::new(&self.sigchld, PollFlags::IN),
-                PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
-            ];
+            let mut fds = Vec::with_capacity(4);
+            fds.push(PollFd::new(&self.sigchld, PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN));
             fds.extend(self.call_filter.iter().flat_map(CallFilter::poll_fds));
             let ready = poll(&mut fds, timeout.as_ref());
-            let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-            let [ended, hung_up] = [events[0], events[1]].map(|events| !events.is_empty());
-            if events.iter().skip(3).any(|events| !events.is_empty()) {
+            let events = |at: usize| fds.get(at).map_or(PollFlags::empty(), PollFd::revents);
+            let [ended, hung_up] = [0, 1].map(|at| !events(at).is_empty());
+            let (called, can_end) = (events(2), fds.iter().skip(3).any(|fd| !fd.revents().is_empty()));
+            drop(fds);
+            if can_end {
                 self.call_filter.iter_mut().for_each(CallFilter::end_ready);
             }
-            match events.get(2) {
-                Some(events) if events.contains(PollFlags::IN) => {
-                    has_begun = has_begun || is_hung_up(&self.setup_pipe);
-                    self.call_filter.iter_mut().for_each(|filter| filter.answer_next(has_begun));
-                }
+            if called.contains(PollFlags::IN) {
+                has_begun = has_begun || is_hung_up(&self.setup_pipe);
+                self.call_filter.iter_mut().for_each(|filter| filter.answer_next(has_begun));
+            } else if !called.is_empty() {
                 // Nobody is left who could call.
-                Some(events) if !events.is_empty() => self.end_calls(),
-                _ => {}
+                self.end_calls();
             }
             if ready.is_ok() && hung_up {
                 return false;
