@@ -8,13 +8,13 @@ use crate::engine::contract_validation::narrow_limits;
 use crate::engine::invocation::StoredGrants;
 use crate::engine::limit_support::effective_limits;
 use crate::engine::run_target::RunTarget;
-use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script};
+use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script_in};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
 use crate::engine::trust::RunTrust;
 use crate::registry::{Scope, Skill};
 use metier_core::error::Result;
-use metier_core::host::{Extensions, WithheldValues};
+use metier_core::host::{Extensions, Files, WithheldValues};
 use metier_core::policy::{
     CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
 };
@@ -48,12 +48,21 @@ impl EngineInner {
 
     /// The script that runs: that of a tool, the named one, that of the configuration, or the skill's own choice.
     pub(super) fn selected_script(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Result<SelectedScript> {
+        self.selected_script_in((skill, None), choice)
+    }
+
+    /// The same of a skill whose folder may be open.
+    pub(super) fn selected_script_in(
+        &self,
+        (skill, opened): (&Skill, Option<&Files>),
+        choice: ScriptChoice<'_>,
+    ) -> Result<SelectedScript> {
         let named = match choice {
             ScriptChoice::Tool(name) => return select_tool(&self.runtimes, skill, name),
             ScriptChoice::Named(name) => Some(name),
             ScriptChoice::Main => self.skill_settings(skill).and_then(|settings| settings.script.as_deref()),
         };
-        select_script(&self.runtimes, skill, named)
+        select_script_in(&self.runtimes, (skill, opened), named)
     }
 
     /// The limits of the invocation or the engine, narrowed by the contract and the configuration.

@@ -98,12 +98,14 @@ impl EngineInner {
                 // Its files are listed before the script is read, and the script is compared with the list.
                 let trust = self.run_trust(&set, &skill, invocation, token);
                 let listed = trust.as_ref().and_then(|trust| trust.as_ref().ok()?.list());
+                let folder = skill.folder().open();
                 let selected = self
                     .check_enabled(&skill)
-                    .and_then(|()| self.selected_script(&skill, invocation.script_choice()?))
+                    .and_then(|()| invocation.script_choice())
+                    .and_then(|choice| self.selected_script_in((&skill, folder.as_ref()), choice))
                     .and_then(|selected| refuse_internal(&skill, selected, by));
                 let script = selected.map(|selected| {
-                    let opened = self.open_listed_script(&skill, &selected, listed, token);
+                    let opened = self.open_listed_script((&skill, folder), &selected, listed, token);
                     (selected, opened)
                 });
                 FoundSkill { set: set.clone(), skill, script, trust }

@@ -5,20 +5,22 @@ use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::{self, Runtimes, is_plugin_manifest};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RuntimeId;
+use metier_core::host::Files;
 use metier_core::policy::{Limits, PathProtection};
 
 /// The most tools that an error names.
 pub(super) const MAX_SHOWN_TOOLS: usize = 8;
 
-/// The path of the script to run if nobody names one.
+/// The path of the script to run if nobody names one. `opened` is the folder of the skill, if it is open.
 pub(super) fn inferred_script_path(
     runtimes: &Runtimes,
     skill: &Skill,
     declared: Option<RuntimeId>,
+    opened: Option<&Files>,
 ) -> Result<String> {
     let source = |path: &str, cap| skill.folder().read(path, cap).ok();
     let infer = |scripts: &[String]| infer_script(runtimes, skill.name(), scripts, declared, source);
-    let inferred = infer(&plain_scripts(skill)?).map_err(|error| offer_tools(skill, error));
+    let inferred = infer(&plain_scripts(skill, opened)?).map_err(|error| offer_tools(skill, error));
     if !inferred.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
         return inferred;
     }
@@ -42,8 +44,8 @@ fn offer_tools(skill: &Skill, error: SkillError) -> SkillError {
 }
 
 /// The scripts in `scripts/`, without those that run when a tool is called.
-pub(super) fn plain_scripts(skill: &Skill) -> Result<Vec<String>> {
-    let mut scripts = skill.scripts()?;
+pub(super) fn plain_scripts(skill: &Skill, opened: Option<&Files>) -> Result<Vec<String>> {
+    let mut scripts = skill.scripts_in(opened)?;
     if let Some(contract) = skill.contract().filter(|contract| !contract.tools.is_empty()) {
         scripts.retain(|path| !contract.is_tool_script(path));
     }

@@ -22,19 +22,19 @@ impl EngineInner {
         selected: &SelectedScript,
         cancel: &CancelToken,
     ) -> Result<(Script, Files)> {
-        self.open_listed_script(skill, selected, None, cancel)
+        self.open_listed_script((skill, None), selected, None, cancel)
     }
 
-    /// The same; everything that is read for it must be in this list, if there is one.
+    /// The same of a skill whose folder may be open; everything that is read for it must be in this list, if there is one.
     pub(super) fn open_listed_script(
         &self,
-        skill: &Skill,
+        (skill, opened): (&Skill, Option<Files>),
         selected: &SelectedScript,
         listed: Option<&FileList>,
         cancel: &CancelToken,
     ) -> Result<(Script, Files)> {
         let folder = self.unpacked_skills.disk_folder(skill.folder())?;
-        let files = Files::open(&folder)?;
+        let files = opened.map_or_else(|| Files::open(&folder), Ok)?;
         let read = |path: &str| {
             // A script may name several large files.
             cancel.check()?;

@@ -13,7 +13,7 @@ use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect};
-use metier_core::host::catch_panic;
+use metier_core::host::{Files, catch_panic};
 use metier_core::policy::Limits;
 use metier_skill::contract::{Contract, Entrypoint, ProvidedTool};
 
@@ -83,7 +83,16 @@ pub(super) fn select_script(
     skill: &Skill,
     named: Option<&str>,
 ) -> Result<SelectedScript> {
-    find_script(runtimes, skill, named)
+    select_script_in(runtimes, (skill, None), named)
+}
+
+/// The same of a skill whose folder may be open.
+pub(super) fn select_script_in(
+    runtimes: &Runtimes,
+    (skill, opened): (&Skill, Option<&Files>),
+    named: Option<&str>,
+) -> Result<SelectedScript> {
+    find_script(runtimes, (skill, opened), named)
         .and_then(|selected| refuse_tool_script(skill, selected))
         .and_then(|selected| refuse_state(skill, selected))
         .map_err(|error| skill.with_location_path(error, None))
@@ -142,7 +151,11 @@ pub(super) fn require_contract(skill: &Skill) -> Result<()> {
     catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))
 }
 
-fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
+fn find_script(
+    runtimes: &Runtimes,
+    (skill, opened): (&Skill, Option<&Files>),
+    named: Option<&str>,
+) -> Result<SelectedScript> {
     require_contract(skill)?;
     if let Some(selected) = handler_script(skill, named)? {
         return Ok(selected);
@@ -164,7 +177,7 @@ fn find_script(runtimes: &Runtimes, skill: &Skill, named: Option<&str>) -> Resul
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
         Some(path) => named_script_path(runtimes, skill, path)?,
-        None => inferred_script_path(runtimes, skill, declared)
+        None => inferred_script_path(runtimes, skill, declared, opened)
             .or_else(|error| plan_in_text(skill, declared)?.ok_or(error))?,
     };
     let runtime = runtimes.for_script(&path, declared, named.is_none());
@@ -384,7 +397,7 @@ fn entrypoint_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<Str
 /// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler; without those that run when a tool
 /// is called.
 pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>> {
-    let mut found = plain_scripts(skill)?;
+    let mut found = plain_scripts(skill, None)?;
     found.extend(scripts_named_in_text(runtimes, skill)?);
     if let Ok(Some(SelectedScript { path, .. })) = handler_script(skill, None)
         && !found.contains(&path)

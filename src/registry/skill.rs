@@ -299,7 +299,12 @@ impl Skill {
 
     /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Hidden files are not listed.
     pub fn scripts(&self) -> Result<Vec<String>> {
-        self.folder().files_in("scripts")
+        self.scripts_in(None)
+    }
+
+    /// The same in its folder, if that is open.
+    pub(crate) fn scripts_in(&self, opened: Option<&Files>) -> Result<Vec<String>> {
+        self.folder().files_in("scripts", opened)
     }
 
     pub(super) fn file_path(&self) -> PathBuf {

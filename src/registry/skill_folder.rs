@@ -64,25 +64,35 @@ impl SkillFolder {
         }
     }
 
-    /// The regular files directly in one of its folders, named as in [`SkillFolder::files`]; none when it does not exist.
-    pub(crate) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+    /// The folder on disk, opened, if there is one that can be.
+    pub(crate) fn open(&self) -> Option<Files> {
+        match self {
+            Self::Disk(folder) => Files::open(folder).ok(),
+            Self::Script(_) | Self::Embedded(_) => None,
+        }
+    }
+
+    /// The regular files directly in one of its folders, named as in [`SkillFolder::files`]; none when it does not exist. `opened` is what
+    /// [`SkillFolder::open`] has returned; without it, the folder is opened.
+    pub(crate) fn files_in(&self, subfolder: &str, opened: Option<&Files>) -> Result<Vec<String>> {
         let lies_in = |path: &String| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
-        Ok(self.files_to_depth(subfolder, 1)?.into_iter().filter(lies_in).collect())
+        Ok(self.files_to_depth(subfolder, 1, opened)?.into_iter().filter(lies_in).collect())
     }
 
     /// Like [`SkillFolder::files_in`], including files in subfolders of that folder.
     pub(crate) fn files_under(&self, subfolder: &str) -> Result<Vec<String>> {
-        self.files_to_depth(subfolder, MAX_LISTED_DEPTH)
+        self.files_to_depth(subfolder, MAX_LISTED_DEPTH, None)
     }
 
-    fn files_to_depth(&self, subfolder: &str, depth: usize) -> Result<Vec<String>> {
+    fn files_to_depth(&self, subfolder: &str, depth: usize, opened: Option<&Files>) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => {
-                let files = Files::open(folder)?;
-                if !files.has(subfolder) {
-                    return Ok(Vec::new());
-                }
-                let listed = regular_files(&files, subfolder, depth);
+                let files = match opened {
+                    Some(files) => files,
+                    None => &Files::open(folder)?,
+                };
+                let listed = regular_files(files, subfolder, depth);
+                // Most skills have the folder, so that it is not looked for before.
                 listed.or_else(|error| if files.has(subfolder) { Err(error) } else { Ok(Vec::new()) })
             }
             Self::Script(script) => virtual_paths(script, |path| is_below(path, subfolder)),
