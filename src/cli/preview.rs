@@ -15,7 +15,7 @@ use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::executor::{OutcomeFilter, PlaceholderVariables, ProjectCopy, ProjectDelta};
+use metier_core::executor::{AppliedCopy, OutcomeFilter, PlaceholderVariables, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
@@ -138,6 +138,8 @@ impl PreviewArgs {
             Some(delta) => invocation.extension(delta.clone()),
             None => invocation,
         };
+        let invocation =
+            if self.undoable || self.applies { invocation.extension(AppliedCopy) } else { invocation };
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
     }
 

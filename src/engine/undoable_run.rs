@@ -11,7 +11,7 @@ use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, count_reviews};
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ProjectCopy, Script, UndoGap};
+use metier_core::executor::{AppliedCopy, ProjectCopy, Script, UndoGap};
 use metier_core::host::{LogLevel, SkillContext};
 use metier_core::policy::{Permission, RequestedPermissions, SandboxMode};
 
@@ -48,6 +48,7 @@ impl EngineInner {
         match begun {
             Ok(begun) => {
                 invocation.extensions.insert(ProjectCopy);
+                invocation.extensions.insert(AppliedCopy);
                 Some(begun)
             }
             Err(reason) => {

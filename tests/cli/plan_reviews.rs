@@ -82,6 +82,22 @@ fn without_a_terminal_the_plan_ends_at_its_review_and_a_preview_shows_all_of_it(
 }
 
 #[test]
+fn no_option_applies_the_changes_of_a_plan_past_its_review() {
+    let project = project();
+    let undoable = project.metier(&[&RUN[..], &["--undoable"]].concat());
+    let tried = project.metier(&["try", "plan", "--apply", "--allow", "write:docs"]);
+    for answer in [undoable, tried] {
+        if answer.stderr.contains("failed to run in a copy of the project") {
+            not_run("a plan with a review", answer.stderr.lines().next().unwrap_or_default());
+            return;
+        }
+        assert_ne!(answer.code, 0, "{answer:?}");
+        assert!(answer.stderr.contains("would be applied without one"), "{answer:?}");
+        assert_eq!(project.read("docs/a.txt"), "one\n");
+    }
+}
+
+#[test]
 fn show_and_explain_say_where_the_plan_waits() {
     let project = project();
     let shown = project.metier(&["show", "plan"]);

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::backend::LocalBackend;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::own_context::run_with;
-use metier_core::executor::{ChangeReviewer, ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::executor::{
+    AppliedCopy, ChangeReviewer, ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput,
+};
 use metier_core::host::{SandboxReport, SkillContext};
 use metier_core::policy::{Permission, Watchdog};
 use metier_plan::{
@@ -103,6 +105,13 @@ impl SequenceExecutor {
                 format!("the plan of the skill {name} has a review, so no other skill can call it");
             return Err(SkillError::new(ErrorKind::Denied, sentence)
                 .with_help("run it by itself, or put the review into the plan that calls it"));
+        }
+        if context.extension::<AppliedCopy>().is_some() {
+            let sentence = format!(
+                "the plan of the skill {name} has a review, and the changes of this run would be applied without one"
+            );
+            return Err(SkillError::new(ErrorKind::Usage, sentence)
+                .with_help("run it without that: what its reviews apply can be undone"));
         }
         let has_copy = context.extension::<ProjectCopy>().is_some();
         if has_copy || context.extension::<Arc<dyn ChangeReviewer>>().is_some() {

@@ -217,6 +217,10 @@ pub struct ProjectDelta {
     pub refusal: SkillError,
 }
 
+/// In the extensions of a run on a copy of the project whose changes are applied without a question when it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct AppliedCopy;
+
 /// In the extensions of a run of a plan that has reviews: the plan runs in copies of the project until the last of them.
 pub trait ChangeReviewer: Send + Sync {
     /// Shows a person what the steps so far have changed in the copy, with this text of the plan, and applies it if the person agrees. Returns
