@@ -97,12 +97,12 @@ impl EngineInner {
                 return Ok(self.begin_undoable(skill, (selected, script), &project, invocation));
             }
             // Without it the run fails with a sentence about the first of them.
-            let begun = self.mount_copy(skill, &project, Purpose::NewFiles, invocation).ok();
-            if begun.is_some() {
-                let depth = invocation.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
-                invocation.extensions.insert(NewFiles { paths: files, depth });
-            }
-            return Ok(begun);
+            let Ok(begun) = self.mount_copy(skill, &project, Purpose::NewFiles, invocation) else {
+                return Ok(self.begin_undoable(skill, (selected, script), &project, invocation));
+            };
+            let depth = invocation.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
+            invocation.extensions.insert(NewFiles { paths: files, depth });
+            return Ok(Some(begun));
         };
         if invocation.journal.is_some() {
             let sentence = "a run in a copy of the project has no journal: its steps would count as finished, and the project has nothing of them";

@@ -206,7 +206,8 @@ fn review_message(skill: &str, (step, says): (&str, &str), changes: &ChangesRepo
     for change in list("changes") {
         let from = part(&change, "from").map(|from| format!("{from} => ")).unwrap_or_default();
         let (kind, path) = (part(&change, "kind"), part(&change, "path"));
-        text.extend([format!("- {}: {from}{}\n", kind.unwrap_or_default(), path.unwrap_or_default())]);
+        let (kind, path) = (kind.unwrap_or_default(), path.unwrap_or_default());
+        text.extend([format!("- {kind}: {from}{path}{}\n", change_detail(&change))]);
     }
     for refused in list("refused") {
         let (path, reason) = (part(&refused, "path"), part(&refused, "reason"));
@@ -216,22 +217,46 @@ fn review_message(skill: &str, (step, says): (&str, &str), changes: &ChangesRepo
             reason.unwrap_or_default()
         )]);
     }
-    let (mut bytes, mut omitted) = (0, 0);
+    let (mut bytes, mut with_lines) = (0, 0);
     for diff in &changes.diffs {
         let lines = diff.get("diff").and_then(Value::as_str).unwrap_or_default();
         let mut shown = format!("The lines of {}:\n", part(diff, "path").unwrap_or_default());
         shown.extend(lines.lines().map(|line| format!("    {}\n", whole_line(line))));
         bytes += shown.len();
-        if bytes > MAX_DIFF_BYTES {
-            omitted += 1;
-        } else {
+        if bytes <= MAX_DIFF_BYTES {
+            with_lines += 1;
             text.push_str(&shown);
         }
     }
+    let is_file = |change: &&Value| {
+        change.pointer("/after/type").or(change.pointer("/before/type")).is_some_and(|kind| kind == "file")
+    };
+    let omitted = list("changes").iter().filter(is_file).count().saturating_sub(with_lines);
     if omitted > 0 {
-        text.extend([format!("The lines of {omitted} more files are not shown here.\n")]);
+        text.extend([format!("The lines of {omitted} of the changed files are not shown here.\n")]);
     }
     text
+}
+
+/// What is at the path of a change when it is applied: ` (link to TARGET)`, ` (12 bytes)`, ` (12 bytes, mode 644 -> 755)`.
+fn change_detail(change: &Value) -> String {
+    let Some(after) = change.get("after").filter(|after| after.is_object()) else { return String::new() };
+    match after.get("type").and_then(Value::as_str) {
+        Some("symlink") => {
+            let target = after.get("target").and_then(Value::as_str).unwrap_or_default();
+            format!(" (link to {})", whole_line(target))
+        }
+        Some("file") => {
+            let mode = |state: Option<&Value>| state?.get("mode")?.as_u64();
+            let modes = mode(change.get("before")).zip(mode(Some(after)));
+            let modes = modes.filter(|(before, after)| before != after);
+            let modes = modes.map(|(before, after)| format!(", mode {before:03o} -> {after:03o}"));
+            let size = after.get("size").and_then(Value::as_u64).unwrap_or_default();
+            format!(" ({size} bytes{})", modes.unwrap_or_default())
+        }
+        Some(other) => format!(" ({})", whole_line(other)),
+        None => String::new(),
+    }
 }
 
 /// The answer; everything that is not a plain yes, or was not offered, is a no.

@@ -227,6 +227,23 @@ fn protected_files_and_quarantine_hold_in_the_copy() {
 }
 
 #[test]
+fn no_change_of_the_copy_makes_a_secret_with_two_names_readable() {
+    let lua = "local answers = {}
+        for _, call in ipairs({ctx.read_file, ctx.append, ctx.read_file}) do
+            table.insert(answers, (pcall(call, 'docs/link.txt', '+')))
+        end
+        return answers";
+    let project = project().skill_with("x", "allowed-tools: read write:docs\n", "main.lua", lua);
+    std::fs::hard_link(project.path(".env"), project.path("docs/link.txt")).unwrap();
+    let engine = project.preview_builder().build().unwrap();
+    let Some(outcome) = project.preview(&engine, granted(Invocation::new("x"), &["write:docs"])) else {
+        return;
+    };
+    assert_eq!(outcome.result.as_ref().unwrap(), &json!([false, false, false]), "{outcome:?}");
+    assert_eq!(kinds(&outcome), [""; 0]);
+}
+
+#[test]
 fn what_a_step_of_the_run_plants_leads_the_next_one_nowhere() {
     let sh = "#!/bin/sh\nln -s /etc etc; ln -s ../.. up; ln -s \"$PWD/b.txt\" absolute; mkdir hooks; \
               ln -s .git/config inner; ln -s \"$PWD/.env\" secret; echo changed > b.txt";

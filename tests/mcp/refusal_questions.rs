@@ -107,9 +107,16 @@ fn nobody_is_asked_for_what_opens_more_than_it_seems_to_or_without_a_session() {
         "exec 3<>/dev/tcp/127.0.0.1/9 || exit 1",
         "echo \"exec:unsandboxed is not permitted; grant exec:unsandboxed\" >&2; exit 1",
         "cat /etc/shadow || exit 1",
+        // Secrets and what git obeys, which the script only names.
+        "echo \"OSError: [Errno 30] Read-only file system: 'id_rsa'\" >&2; exit 1",
+        "echo \"OSError: [Errno 30] Read-only file system: 'keys/server.pem'\" >&2; exit 1",
+        "echo \"OSError: [Errno 30] Read-only file system: 'githooks/pre-commit'\" >&2; exit 1",
         "echo done > out/a.txt; exit 0",
     ] {
-        let project = project(script);
+        let project = project(script)
+            .file("id_rsa", "key")
+            .file("keys/server.pem", "key")
+            .file("githooks/pre-commit", "#!/bin/sh");
         let mut client = project.asking_client("2025-11-25", &LOG);
         let id = start(&mut client);
         client.response(id);

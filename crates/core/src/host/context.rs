@@ -126,7 +126,7 @@ struct ContextInner {
     span: Option<Box<tracing::Span>>,
     providers: Providers,
     extensions: Extensions,
-    caller: Option<SkillContext>,
+    caller: Option<Box<SkillContext>>,
     callee_limits: Option<Box<Limits>>,
     /// Shared budgets, each made where it is first needed, as most small runs need none.
     thread_budget: OnceLock<ThreadBudget>,
@@ -169,7 +169,7 @@ impl SkillContext {
 
     /// The context of the run whose skill calls this one.
     pub fn caller(&self) -> Option<&Self> {
-        self.inner.caller.as_ref()
+        self.inner.caller.as_deref()
     }
 
     /// The value of that type that the embedder attached to the invocation with

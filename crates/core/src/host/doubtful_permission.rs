@@ -3,15 +3,24 @@
 use std::net::IpAddr;
 
 use super::http::non_public_kind;
-use crate::policy::Permission;
+use crate::policy::{PathProtection, Permission};
 
-/// Whether a permission opens programs that run by themselves, or services that nobody else reaches.
+/// Whether a permission opens secrets, programs that run by themselves, or services that nobody else reaches. A script may have printed the name of
+/// such a file for no other reason than to be granted it.
 pub fn opens_more(name: &str) -> bool {
     let Ok(permission) = name.parse::<Permission>() else { return true };
     let scope = permission.scope().unwrap_or_default();
     match permission.name() {
         "exec" => true,
-        "write" => scope.split('/').any(|part| part.starts_with('.')),
+        "write" => {
+            let is_obeyed = |part: &str| {
+                let part = part.to_ascii_lowercase();
+                part.starts_with('.') || part.ends_with(".git") || part.ends_with("hooks")
+            };
+            scope.split('/').any(is_obeyed) || PathProtection::default().protects_write(scope)
+        }
+        "home-write" => PathProtection::default().protects_write(scope),
+        "home" => PathProtection::default().protects_read(scope),
         "net" => {
             let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
             let host =
@@ -34,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_near_the_machine_are_doubtful_however_they_are_written() {
+    fn secrets_programs_and_addresses_near_the_machine_are_doubtful_however_they_are_written() {
         for name in [
             "net:2130706433",
             "net:127.1",
@@ -42,6 +51,14 @@ mod tests {
             "net:localhost.",
             "net:a.localhost:8080",
             "net:10.0.0.1",
+            "write:.git",
+            "write:repo.git/hooks",
+            "write:githooks",
+            "write:id_rsa",
+            "write:keys/server.pem",
+            "write:credentials.json",
+            "home-write:keys/id_rsa",
+            "home:keys/id_rsa",
         ] {
             assert!(opens_more(name), "{name}");
         }

@@ -151,7 +151,7 @@ impl ContextBuilder {
             span: self.span,
             providers: self.providers,
             extensions: self.extensions,
-            caller: self.caller,
+            caller: self.caller.map(Box::new),
             callee_limits: self.callee_limits,
             thread_budget: self.thread_budget.map(OnceLock::from).unwrap_or_default(),
             redaction: Redaction::default(),

@@ -278,7 +278,9 @@ fn open_for_append(
     let existing = check_writable(parent)?;
     let mut options = OpenOptions::new();
     options.append(true).nonblock(true).follow(FollowSymlinks::No);
-    let file = if existing.is_some() {
+    let file = if let Some(existing) = &existing {
+        // Where the run has an overlay, to open it would make it a file of its own, with one name.
+        size_to_append(existing)?;
         copy_to_change(parent, check_size)?;
         parent.open_file(&options)?
     } else {
