@@ -63,10 +63,10 @@ impl EngineInner {
 impl RunningCopy {
     /// Applies what the run may change in its project, once all of its processes have ended, and reports what else it has changed as refused;
     /// nothing of a preview.
-    pub(super) fn apply_granted(&self, context: &SkillContext) -> Result<()> {
+    pub(super) fn apply_granted(&self, context: &SkillContext, engine: &EngineInner) -> Result<()> {
         match self.purpose {
             Purpose::NewFiles => {}
-            Purpose::Undo => return self.apply_undoable(context),
+            Purpose::Undo => return self.apply_undoable(context, engine),
             Purpose::Preview(_) => return Ok(()),
         }
         self.end();

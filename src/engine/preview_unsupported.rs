@@ -63,7 +63,7 @@ pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Invocation) -
 
 impl RunningCopy {
     /// There is none.
-    pub(super) fn apply_granted(&self, _: &SkillContext) -> Result<()> {
+    pub(super) fn apply_granted(&self, _: &SkillContext, _: &EngineInner) -> Result<()> {
         match self.0 {}
     }
 

@@ -96,7 +96,10 @@ impl ScriptRun<'_> {
                     audit.redact_input(&context);
                 }
                 self.set_outcome_filter(&context);
-                let applied = self.copy.map_or(Ok(()), |copy| copy.apply_granted(&context));
+                let applied = self.copy.map_or(Ok(()), |copy| copy.apply_granted(&context, self.engine));
+                if let (Err(_), Err(lost)) = (&result, &applied) {
+                    context.warn(format!("its changes were not applied to the project: {lost}"));
+                }
                 let result = result.and_then(|output| applied.map(|()| output));
                 let outcome = self.outcome(result, &context, &limits, slot);
                 self.with_changes(outcome, &context)

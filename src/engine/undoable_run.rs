@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::{EngineInner, Invocation};
-use crate::changes::{ApplyOptions, StoreLimits};
+use crate::audit::ChangeSetDecision;
+use crate::changes::{ApplyOptions, ChangeSet, StoreLimits};
 use crate::engine::preview::{Purpose, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::script_selection::{SelectedScript, count_reviews};
@@ -58,6 +59,15 @@ impl EngineInner {
         }
     }
 
+    /// Records that a change set is about to be applied, if there is an audit log.
+    fn record_applied(&self, set: &ChangeSet, context: &SkillContext) -> Result<()> {
+        let Some(writer) = &self.audit else { return Ok(()) };
+        if let Some(warning) = writer.record_change_set(set, ChangeSetDecision::Applied, None)? {
+            context.warn(warning);
+        }
+        Ok(())
+    }
+
     /// Whether the run may change files of the project: by a grant, or once somebody has agreed.
     fn may_write(&self, skill: &Skill, selected: &SelectedScript, invocation: &Invocation) -> bool {
         let writes = |permission: &Permission| permission.name() == "write";
@@ -106,7 +116,7 @@ impl EngineInner {
 
 impl RunningCopy {
     /// Applies everything that the run has changed, once all of its processes have ended, with what that replaces stored.
-    pub(super) fn apply_undoable(&self, context: &SkillContext) -> Result<()> {
+    pub(super) fn apply_undoable(&self, context: &SkillContext, engine: &EngineInner) -> Result<()> {
         self.end();
         let (set, upper) = self.copy.read()?;
         for refusal in &set.refused {
@@ -126,6 +136,7 @@ impl RunningCopy {
         let store = self.store.clone().with_limits(limits);
         let stored = store.keep(&set, upper.as_fd())?;
         let id = &stored.set.id;
+        engine.record_applied(&stored.set, context)?;
         let options = ApplyOptions { keep_old: true, ..ApplyOptions::default() };
         let report = store.apply(id, self.copy.project(), &options)?;
         let count = report.applied.len();

@@ -67,7 +67,7 @@ impl SkillExecutor for HttpCallExecutor {
         let input = input.value_or_empty();
         let settings = json!({
             CONFIG: self.read_settings(ctx)?,
-            SECRETS: read_values(ctx, "secret", &self.secrets)?,
+            SECRETS: read_secrets(ctx, &self.secrets)?,
         });
         let run = CallRun::new(self, ctx, &input, &settings)?;
         match &self.call.paging {
@@ -228,6 +228,13 @@ impl HttpCallExecutor {
 }
 
 /// The settings or secrets of these names, as a script reads them.
+/// Those that the run was granted, where one of several is enough.
+fn read_secrets(ctx: &SkillContext, names: &[String]) -> Result<Value> {
+    let is_needed = |name: &&String| !ctx.has_secret_instead_of(name);
+    let needed: Vec<String> = names.iter().filter(is_needed).cloned().collect();
+    read_values(ctx, "secret", &needed)
+}
+
 fn read_values(ctx: &SkillContext, function: &str, names: &[String]) -> Result<Value> {
     let mut values = Map::new();
     for name in names {

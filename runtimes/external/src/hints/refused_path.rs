@@ -160,11 +160,12 @@ impl PathCheck<'_> {
             ""
         };
         match narrow_hint(ctx, &Access::write(grantable), &permission) {
+            // What is protected is granted by somebody who writes it, and not by a yes; the history alone is no secret.
             Some((help, hint)) => Some((
                 format!(
                     "the sandbox lets this script read the project, not change {shown}{reason}; if it should, {help}"
                 ),
-                hint,
+                hint.filter(|_| !is_protected || is_history()),
             )),
             // The script may be wrong about what it did not write.
             None if complaint == Complaint::Unwritten => None,

@@ -139,6 +139,17 @@ impl SkillContext {
         }
     }
 
+    /// Whether the run was not granted this secret, but another one of those of which the skill takes any.
+    #[doc(hidden)]
+    pub fn has_secret_instead_of(&self, name: &str) -> bool {
+        let any_of = self.config_fields().iter();
+        let mut any_of = any_of.filter(|field| field.secret && field.requirement == ConfigRequirement::AnyOf);
+        let is_granted = |name: &str| self.permissions().allows(&self.permissions().secret_access(name));
+        any_of.clone().any(|field| field.key == name)
+            && !is_granted(name)
+            && any_of.any(|field| is_granted(&field.key))
+    }
+
     /// The values of the variables that the skill declares for a setting or secret of this name, as far as the run may read them.
     pub(crate) fn declared_variables(&self, name: &str) -> Vec<String> {
         let fields = self.config_fields().iter().filter(|field| field.key == name);
