@@ -264,7 +264,7 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     let mut invocation = invocation.observer(observer);
     let mut offered = Vec::new();
     // A yes is one for the files of now: the script may be replaced while the question is on the screen.
-    let digest = approver.as_ref().and_then(|_| digest_of_offers(&engine, &args.name, &invocation));
+    let digest = approver.as_ref().and_then(|_| digest_of_offers(&engine, &args.name));
     loop {
         let outcome = engine.run(invocation.clone());
         prompt::restore_terminal();
@@ -305,8 +305,8 @@ fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcom
     }
 }
 
-/// The permission without which a run failed, where to grant it is enough, and after it the others that it was refused: its external script
-/// lists none, and nobody was asked about them before. To leave the sandbox is never offered.
+/// The permission without which a run failed, where to grant it is enough, and after it the others that it was refused: nobody was asked
+/// about them before, since no call of the script needs them. To leave the sandbox is never offered.
 fn missing_permissions(
     engine: &Engine,
     (name, invocation): (&str, &Invocation),
@@ -314,8 +314,8 @@ fn missing_permissions(
     approver: &TerminalApprover,
 ) -> Vec<Permission> {
     let registry = engine.registry();
-    let uses_any_grant = registry.find(name).is_ok_and(|skill| engine.run_uses_any_grant(skill, invocation));
-    let Some(first) = cause_of_failure(outcome).filter(|_| uses_any_grant) else { return Vec::new() };
+    let Ok(skill) = registry.find(name) else { return Vec::new() };
+    let Some(first) = cause_of_failure(outcome) else { return Vec::new() };
     let refused = outcome.refused.iter().filter_map(|refused| refused.permission.as_deref());
     let others = refused.filter(|name| !opens_more(name)).filter_map(|name| name.parse().ok());
     let others: BTreeSet<Permission> = others.filter(|other| *other != first).collect();
@@ -324,7 +324,10 @@ fn missing_permissions(
         missing.name() != "env" || missing.scope().is_some_and(|name| std::env::var_os(name).is_some())
     };
     let can_be_given = |missing: &Permission| {
-        missing.name() != "exec" && has_value(missing) && !approver.was_refused(missing)
+        missing.name() != "exec"
+            && engine.run_uses_grant(skill, invocation, missing)
+            && has_value(missing)
+            && !approver.was_refused(missing)
     };
     if !can_be_given(&first) {
         return Vec::new();
@@ -342,10 +345,10 @@ fn cause_of_failure(outcome: &Outcome) -> Option<Permission> {
     error.missing().or_else(hinted)
 }
 
-/// The digest of the skill before its first run, if a permission that it lacks may be offered.
-fn digest_of_offers(engine: &Engine, name: &str, invocation: &Invocation) -> Option<SkillDigest> {
+/// The digest of the skill before its first run, for the permissions that may be offered after it.
+fn digest_of_offers(engine: &Engine, name: &str) -> Option<SkillDigest> {
     let registry = engine.registry();
-    let skill = registry.find(name).ok().filter(|skill| engine.run_uses_any_grant(skill, invocation))?;
+    let skill = registry.find(name).ok()?;
     engine.skill_files(skill).ok().map(|files| files.digest)
 }
 

@@ -6,7 +6,7 @@ use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::registry::{Skill, parallel_map};
 use crate::runtimes;
 use metier_core::executor::RuntimeId;
-use metier_core::policy::{Limits, RequestedPermissions};
+use metier_core::policy::{Limits, PathProtection, Permission, Permissions, RequestedPermissions};
 use metier_skill::contract::Contract;
 
 /// A script of a skill that a caller can name.
@@ -44,6 +44,19 @@ impl Engine {
         let Ok(choice) = invocation.script_choice() else { return false };
         let selected = self.0.selected_script(skill, choice);
         selected.is_ok_and(|selected| uses_any_grant(skill, &selected))
+    }
+
+    /// Whether a grant of this permission applies to what this invocation of the skill runs: it is requested there, or every grant
+    /// applies.
+    #[doc(hidden)]
+    pub fn run_uses_grant(&self, skill: &Skill, invocation: &Invocation, permission: &Permission) -> bool {
+        let Ok(choice) = invocation.script_choice() else { return false };
+        let Ok(selected) = self.0.selected_script(skill, choice) else { return false };
+        let narrowed = selected.tool.as_deref().and_then(|tool| narrowed_permissions(skill, tool));
+        let requested = narrowed
+            .map_or_else(|| declared_permissions(skill, selected.runtime), RequestedPermissions::Listed);
+        let permissions = Permissions::new(requested, [permission.clone()], PathProtection::default());
+        permissions.effective().contains(permission)
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::cli::Project;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+use super::not_run::{find_program, not_run};
 use super::pseudo_terminal::Terminal;
 
 /// A project whose skill `asks` lists `write:out` and writes a file there.
@@ -272,6 +274,43 @@ fn progress_is_cleared_for_a_question_and_drawn_again() {
     terminal.press("y");
     terminal.wait_for("goes on");
     assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_listed_permission_that_a_process_lacked_is_offered_and_remembered() {
+    const AGAIN: &str =
+        "Run it again with this permission? [y] yes, once  [a] always, until its files change  ";
+    if let Some(program) = ["git", "python3"].into_iter().find(|program| find_program(program).is_none()) {
+        return not_run("questions about repositories", &format!("{program} is not installed"));
+    }
+    // The built-in skills list `git`, and the repository lies above the project. The second one is a plan that calls the first.
+    for skill in ["changelog", "release-notes"] {
+        let project = Project::new().file("repo/pkg/.metier/config.toml", "");
+        let root = std::fs::canonicalize(project.root()).unwrap();
+        let identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+        for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "feat: first"]] {
+            let mut git = std::process::Command::new("git");
+            git.current_dir(root.join("repo")).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", project.home());
+            assert!(git.args(identity).args(args).status().unwrap().success(), "{args:?}");
+        }
+        let run = || {
+            let mut command = project.command(&["run", skill]);
+            command.current_dir(root.join("repo/pkg"));
+            command
+        };
+        for (key, code) in [("n", 1), ("a", 0)] {
+            let mut terminal = Terminal::start(&mut run());
+            terminal.wait_for(&format!("wants     git:{}", root.join("repo/.git").display()));
+            terminal.wait_for(AGAIN);
+            terminal.press(key);
+            let (ended, screen) = terminal.finish();
+            assert_eq!((ended, screen.contains("- first")), (code, code == 0), "{skill}: {screen}");
+            assert_eq!(screen.matches(AGAIN).count(), 1, "{skill}: {screen}");
+        }
+        let (code, screen) = Terminal::start(&mut run()).finish();
+        assert!(code == 0 && screen.contains("- first") && !screen.contains("[y]"), "{skill}: {screen}");
+    }
 }
 
 #[test]
