@@ -235,10 +235,11 @@ fn repair_yaml(
     };
     if tree.is_some() {
         let message = format!("Invalid YAML in frontmatter: {}; read with quotes put in", fault.message);
-        report.add(&lint::YAML_REPAIRED, &fault.span, message).help("put quotes around the value");
+        let help = fault.layout_help_in(text).unwrap_or_else(|| "put quotes around the value".into());
+        report.add(&lint::YAML_REPAIRED, &fault.span, message).help(help);
     } else {
         let message = format!("Invalid YAML in frontmatter: {}", fault.message);
-        report.add(fault.rule, &fault.span, message).help(fault.help());
+        report.add(fault.rule, &fault.span, message).help(fault.help_in(text));
     }
     tree
 }

@@ -7,6 +7,7 @@
 
 mod builder;
 mod core_schema;
+mod layout;
 mod tree;
 
 use std::ops::Range;
@@ -53,6 +54,16 @@ pub(crate) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, Yaml
 }
 
 impl YamlError {
+    /// What would mend it in the text in which it is.
+    pub(crate) fn help_in(&self, text: &str) -> String {
+        self.layout_help_in(text).unwrap_or_else(|| self.help().to_owned())
+    }
+
+    /// The same where the layout of its lines is at fault.
+    pub(crate) fn layout_help_in(&self, text: &str) -> Option<String> {
+        layout::help(text, self.span.start).filter(|_| *self.rule == lint::YAML_INVALID)
+    }
+
     fn from_scan_error(error: &ScanError, max_depth: usize) -> Self {
         let at = error.marker().byte_offset().unwrap_or_default();
         match error.kind() {

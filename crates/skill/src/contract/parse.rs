@@ -186,7 +186,7 @@ fn read_text(
     let tree = tree
         .map_err(|fault| {
             let message = format!("Invalid {language} in the contract: {}", fault.message);
-            report.add(fault.rule, &fault.span, message).help(fault.help());
+            report.add(fault.rule, &fault.span, message).help(fault.help_in(text));
         })
         .ok()?;
     match &tree.root {
