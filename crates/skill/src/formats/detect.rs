@@ -43,6 +43,10 @@ const FORMAT_KEYS: [&str; 10] = [
 /// Keys that files of every kind have. They say nothing by which a run is restricted.
 const NEUTRAL_KEYS: [&str; 5] = ["$schema", "name", "version", "description", "license"];
 
+/// What steps of other systems run, which is neither a skill nor a tool.
+const OTHER_STEP_KEYS: [&str; 10] =
+    ["run", "uses", "command", "commands", "script", "task", "bash", "image", "plugins", "block"];
+
 /// The syntax of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
@@ -157,6 +161,12 @@ fn foreign_format(entries: &[Entry]) -> Option<&'static str> {
         Some(Value::List(items)) => items.iter().any(|item| item_has(item, inner)),
         _ => false,
     };
+    let has_other_steps = || {
+        let is_contract = DECISIVE_KEYS.iter().any(|key| *key != "steps" && has(key));
+        !is_contract
+            && has_item_with("steps", &OTHER_STEP_KEYS)
+            && !has_item_with("steps", &["skill", "tool"])
+    };
     let rows = [
         ("a workflow of GitHub Actions", has("on") && has_map("jobs")),
         ("an action of GitHub Actions", has_key_of("runs", &["using"])),
@@ -170,6 +180,7 @@ fn foreign_format(entries: &[Entry]) -> Option<&'static str> {
         ("a browser extension", has("manifest_version")),
         ("a package of Dart", has_key_of("environment", &["sdk"])),
         ("an environment of Conda", has("channels") && has("dependencies")),
+        ("a workflow of another system", has_other_steps()),
     ];
     rows.into_iter().find_map(|(what, fits)| fits.then_some(what))
 }
@@ -246,12 +257,22 @@ mod tests {
     #[test]
     fn a_file_that_somebody_passes_needs_a_key_of_its_format() {
         let passed = |text: &str| format_for(text, (Syntax::Yaml, Purpose::Passed));
-        for text in
-            ["{name: x}", "{name: x, description: y, version: 1.0.0, dependencies: {a: 1}}", "{jobs: {}}"]
-        {
+        for text in [
+            "{name: x}",
+            "{name: x, description: y, version: 1.0.0, dependencies: {a: 1}}",
+            "{jobs: {}}",
+            "{steps: [{label: x, command: make}]}",
+            "{name: x, steps: [wait, {name: a, run: make}]}",
+        ] {
             assert_eq!(passed(text), Err("format-unknown"), "{text}");
         }
-        for text in ["{name: x, inputs: {}}", "{skill: {name: x}}", "{name: x, entrypoint: scripts/a.lua}"] {
+        for text in [
+            "{name: x, inputs: {}}",
+            "{name: x, steps: [{tool: ctx.read_file}]}",
+            "{name: x, runtime: lua, steps: [{run: x}]}",
+            "{skill: {name: x}}",
+            "{name: x, entrypoint: scripts/a.lua}",
+        ] {
             assert_eq!(passed(text), Ok(DefinitionFormat::Contract), "{text}");
         }
     }
