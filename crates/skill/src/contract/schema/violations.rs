@@ -11,6 +11,8 @@ const MAX_VIOLATIONS: usize = 32;
 /// Letters of a text, and choices of an enum, that are shown.
 pub(super) const MAX_SHOWN_CHARS: usize = 60;
 const MAX_SHOWN_CHOICES: usize = 10;
+/// The most fields of an object that an error names.
+const MAX_SHOWN_FIELDS: usize = 6;
 /// Declared names that a misspelled one is compared with.
 const MAX_COMPARED_NAMES: usize = 256;
 /// The maximum bytes of a path, or of a name in it, in a message.
@@ -146,7 +148,18 @@ fn describe_object(fields: &Map<String, Json>) -> String {
     if fields.is_empty() {
         return "an empty object".to_owned();
     }
-    format!("an object of {}", count_noun(fields.len(), "field"))
+    let count = count_noun(fields.len(), "field");
+    let is_plain = |name: &String| {
+        name.len() <= MAX_SHOWN_CHARS && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.$".contains(c))
+    };
+    if !fields.keys().all(is_plain) {
+        return format!("an object of {count}");
+    }
+    let mut names: Vec<&str> = fields.keys().take(MAX_SHOWN_FIELDS).map(String::as_str).collect();
+    if fields.len() > MAX_SHOWN_FIELDS {
+        names.push("…");
+    }
+    format!("an object of {count} ({})", names.join(", "))
 }
 
 fn count_noun(count: usize, noun: &str) -> String {
