@@ -10,6 +10,7 @@ mod interrupt;
 mod interruptible_std;
 mod json;
 mod matcher;
+mod missing_functions;
 mod run_slot;
 mod to_lua;
 mod value_path;

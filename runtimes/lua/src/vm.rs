@@ -9,6 +9,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::failure::{self, syntax_error};
 use super::interrupt::Interrupt;
+use super::missing_functions::MissingFunctions;
 use crate::globals::Globals;
 use crate::run_slot::RunSlot;
 use crate::{from_lua, interruptible_std, to_lua};
@@ -26,6 +27,8 @@ pub(super) struct CompiledScript {
     file: Arc<str>,
     /// The function that is called once the script has run.
     function: Option<String>,
+    /// What it calls that is not there, by line, for the error of such a call.
+    missing_functions: Arc<MissingFunctions>,
 }
 
 /// The maximum size of a script in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a
@@ -51,6 +54,7 @@ impl CompiledScript {
             chunk_name: format!("={}", script.path),
             file: script.path.as_str().into(),
             function: script.function.clone(),
+            missing_functions: Arc::new(MissingFunctions::new(&script.source)),
         })
     }
 
@@ -70,6 +74,7 @@ pub(super) struct Vm {
     slot: Arc<RunSlot>,
     interrupt: Interrupt,
     function: Option<String>,
+    missing_functions: Arc<MissingFunctions>,
     initial_bytes: usize,
 }
 
@@ -119,6 +124,7 @@ impl Vm {
             slot,
             interrupt,
             function: compiled.function.clone(),
+            missing_functions: compiled.missing_functions.clone(),
         }))
     }
 
@@ -178,7 +184,8 @@ impl Vm {
                     .map_err(|error| error.into_error("the script's value"))
             }
             (false, raised, _) => {
-                Err(self.slot.take_error().unwrap_or_else(|| self.unhandled_error(&raised)))
+                let error = self.slot.take_error().unwrap_or_else(|| self.unhandled_error(&raised));
+                Err(self.missing_functions.explain(error))
             }
         }
     }
