@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use metier_core::byte_order_mark::without_mark;
 use metier_core::error::Result;
 use metier_core::host::check_value_memory;
 use metier_core::policy::Limits;
@@ -18,10 +19,10 @@ pub(super) struct ParsedStdout {
 }
 
 /// The value of `text`: the JSON value if it is exactly one and nothing is lost by parsing it, otherwise the text as a
-/// string. A duplicate key, an integer outside 64 bits or more than 127 levels keep the text, and so does a bare number that JSON
+/// string. A byte order mark before JSON is no part of it. A duplicate key, an integer outside 64 bits or more than 127 levels keep the text, and so does a bare number that JSON
 /// would write in another form, such as `1.10` or `5417e39`. A `memory` error if it would be larger than the host may hold.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<ParsedStdout> {
-    let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let is_json = || serde_json::from_str::<IgnoredAny>(without_mark(text)).is_ok();
     let json = |value| Ok(ParsedStdout { value, number: None, has_replacements: false });
     let as_text = |number| Ok(ParsedStdout { value: Value::from(text), number, has_replacements: false });
     match check_value_memory(text.as_bytes(), limits) {
@@ -29,13 +30,14 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<ParsedStdout> {
         Err(error) if is_json() => return Err(error),
         Err(_) => return as_text(None),
     }
-    if let Ok(value) = strict_json::parse_bare(text) {
+    let unmarked = without_mark(text);
+    if let Ok(value) = strict_json::parse_bare(unmarked) {
         return json(value);
     }
-    let replaced = strict_json::replace_half_surrogates(text);
+    let replaced = strict_json::replace_half_surrogates(unmarked);
     match replaced.map(|text| strict_json::parse_bare(&text)) {
         Some(Ok(value)) => Ok(ParsedStdout { value, number: None, has_replacements: true }),
-        _ => as_text(strict_json::parse(text).ok().filter(Value::is_number)),
+        _ => as_text(strict_json::parse(unmarked).ok().filter(Value::is_number)),
     }
 }
 
@@ -63,12 +65,24 @@ mod tests {
             ("18446744073709551615", json!(u64::MAX)),
             ("-9223372036854775808", json!(i64::MIN)),
             (r#"["\"99999999999999999999", 1]"#, json!(["\"99999999999999999999", 1])),
+            ("\u{feff}{\"a\": 1}\r\n", json!({"a": 1})),
+            ("\u{feff}1", json!(1)),
             (r#"{"\\": 1, "é": 2}"#, json!({"\\": 1, "é": 2})),
         ] {
             assert_eq!(parse_value(text, &Limits::default()).unwrap(), value, "{text}");
         }
-        for text in ["", "\n", "hello\n", "1 2", "{} x", "NaN", "{\"a\":1}\n{\"a\":2}\n", "'a'", "\u{feff}1"]
-        {
+        for text in [
+            "",
+            "\n",
+            "hello\n",
+            "1 2",
+            "{} x",
+            "NaN",
+            "{\"a\":1}\n{\"a\":2}\n",
+            "'a'",
+            "\u{feff}a",
+            "\u{feff}\u{feff}1",
+        ] {
             assert_eq!(parse_value(text, &Limits::default()).unwrap(), json!(text), "{text}");
         }
     }
