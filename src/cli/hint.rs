@@ -66,6 +66,8 @@ pub fn help_with_option(help: &str, hint: Option<&Hint>) -> String {
     };
     let replaced = match hint {
         Hint::Grant(permission) => help_with_grants(help, permission, &option),
+        // Only what is a text can be cut.
+        Hint::Limit(LimitKind::Output) if !help.contains("truncated") => Some(format!("{help} (--output)")),
         Hint::ApparmorProfile => {
             Some(help.replacen("an AppArmor profile", &format!("the AppArmor profile of {option}"), 1))
         }

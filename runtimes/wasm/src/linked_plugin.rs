@@ -18,7 +18,7 @@ use crate::module::INITIALIZE_EXPORT;
 use crate::module_graph::sort_by_imports;
 use crate::run_state::RunState;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::excerpt::byte_size;
+use metier_core::executor::json_boundary::output_too_large;
 use metier_core::host::SkillContext;
 use metier_core::policy::Limits;
 use metier_core::strict_json;
@@ -142,9 +142,7 @@ fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
             .with_help("set JSON text with output_set of Extism, `null` where there is nothing to say"));
     }
     if output.len() as u64 > most {
-        let sentence =
-            format!("the plug-in's output is larger than the {} a run may put out", byte_size(most));
-        return Err(SkillError::new(ErrorKind::Output, sentence));
+        return Err(output_too_large("the plug-in's output", most));
     }
     let text = std::str::from_utf8(output).map_err(|error| {
         invalid(format!("the plug-in's output is not UTF-8 at byte {}", error.valid_up_to()))

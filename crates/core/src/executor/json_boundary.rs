@@ -53,11 +53,25 @@ impl ConversionError {
         let ConversionFailure { kind, reason, help, path } = *self.0;
         let path: String = path.iter().rev().map(String::as_str).collect();
         let error = SkillError::new(kind, format!("{name}{path} {reason}"));
-        match help {
+        let error = match help {
             Some(help) => error.with_help(help),
             None => error,
-        }
+        };
+        if kind == ErrorKind::Output { error.with_hint(Hint::Limit(LimitKind::Output)) } else { error }
     }
+}
+
+/// The error for an output that is larger than a run may have; the sentence ends before the size.
+pub fn output_too_large(sentence: &str, limit: u64) -> SkillError {
+    SkillError::new(ErrorKind::Output, format!("{sentence} {}", excess_text(limit)))
+        .with_help(SMALLER_OUTPUT)
+        .with_hint(Hint::Limit(LimitKind::Output))
+}
+
+const SMALLER_OUTPUT: &str = "return less, or raise the output limit";
+
+fn excess_text(limit: u64) -> String {
+    format!("is larger than the {} a run may put out", byte_size(limit))
 }
 
 /// The number of bytes a value may still have. They are spent before they are copied, so that a value that references itself
@@ -78,8 +92,7 @@ impl OutputBudget {
     #[inline]
     pub fn spend(&mut self, bytes: u64) -> Result<(), ConversionError> {
         self.remaining = self.remaining.checked_sub(bytes).ok_or_else(|| {
-            let reason = format!("is larger than the {} a run may put out", byte_size(self.limit));
-            ConversionError::with_kind(ErrorKind::Output, reason)
+            ConversionError::with_kind(ErrorKind::Output, excess_text(self.limit)).with_help(SMALLER_OUTPUT)
         })?;
         Ok(())
     }

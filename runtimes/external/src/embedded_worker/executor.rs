@@ -17,6 +17,7 @@ use crate::process::setup_error;
 use crate::worker::session::{CallOutcome, WorkerCall, WorkerSession};
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use metier_core::executor::CompiledScript;
+use metier_core::executor::json_boundary::output_too_large;
 use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{Files, FolderId, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
 use metier_core::policy::{Limits, Permission, SandboxMode, Watchdog};
@@ -242,11 +243,7 @@ impl EmbeddedWorkerExecutor {
     fn no_response_error(&self, ctx: &SkillContext, end: CallOutcome) -> SkillError {
         let path = &self.script.path;
         match end {
-            CallOutcome::OutputLimit(_) => {
-                let sentence =
-                    format!("the value is larger than the {} bytes a run may put out", ctx.limits().output);
-                SkillError::new(ErrorKind::Output, sentence)
-            }
+            CallOutcome::OutputLimit(_) => output_too_large("the value", ctx.limits().output),
             CallOutcome::Exited(Err(error)) => start_error(path, ctx, error),
             CallOutcome::Exited(Ok((status, report))) => {
                 let sentence = format!("the worker process of {path} ended before it answered ({status})");
