@@ -36,7 +36,9 @@ fn check_size(module: &[u8], file: &str) -> Result<()> {
 }
 
 fn encode(source: &[u8], file: &str) -> Result<Vec<u8>> {
-    let text = std::str::from_utf8(bytes_without_mark(source)).map_err(|_| {
+    let text = std::str::from_utf8(bytes_without_mark(source)).ok();
+    // Text begins with a bracket or a comment, whatever is wrong behind it.
+    let text = text.filter(|text| text.trim_start().starts_with(['(', ';'])).ok_or_else(|| {
         SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no WebAssembly module"))
             .with_help("a module begins with the bytes \\0asm, or is text that begins with (module")
     })?;
