@@ -39,6 +39,7 @@ pub fn set(target: &EditTarget, key: &str, value: &str) -> Result<PathBuf> {
         let parsed = check_nesting(value).ok().and_then(|()| value.parse::<Value>().ok());
         let mut value = parsed.unwrap_or_else(|| Value::from(value));
         value.decor_mut().clear();
+        check_value(&words, &value)?;
         insert(document.as_table_mut(), &words, value).ok_or_else(|| {
             SkillError::new(
                 ErrorKind::Usage,
@@ -94,6 +95,21 @@ fn parse_key(key: &str) -> Result<Vec<String>> {
                 .with_help(help.unwrap_or_else(|| "docs/configuration.md lists the keys".into())))
         }
     }
+}
+
+/// Refuses a value that the key cannot have, whatever file it is for: no line of a file is wrong yet.
+fn check_value(words: &[String], value: &Value) -> Result<()> {
+    let mut document = DocumentMut::new();
+    insert(document.as_table_mut(), words, value.clone());
+    let nowhere = (Path::new(""), PathBuf::new());
+    let text = document.to_string();
+    let read = TomlFile::read(&text, Owner::User, nowhere, &mut Configuration::new());
+    let Some(error) = read.errors.first() else { return Ok(()) };
+    let place = error.location().map_or(String::new(), |place| {
+        format!(":{}:{}: ", place.line.unwrap_or_default(), place.column.unwrap_or_default())
+    });
+    let reason = error.message().strip_prefix(&place).unwrap_or(error.message());
+    Err(SkillError::new(ErrorKind::Usage, reason))
 }
 
 fn edit(
