@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::results::{Audience, shortened_text};
 use super::skill_content::{shown_line, shown_text};
+use super::title::title_from_names;
 use super::tool_names::{APPLY_CHANGES, DISCARD_CHANGES};
 use crate::changes::{Change, ChangeKind, ChangeSet, summary};
 use crate::engine::ChangesReport;
@@ -35,12 +36,14 @@ pub(super) fn tools() -> [Tool; 2] {
             "Applies the changes that a call made in a copy of the project to the project itself, after a person has agreed to exactly these changes.",
             schema.clone(),
         )
+        .with_title(title_from_names(APPLY_CHANGES, None))
         .with_annotations(annotations(true)),
         Tool::new(
             DISCARD_CHANGES,
             "Discards the changes that a call made in a copy of the project. The project stays as it is.",
             schema,
         )
+        .with_title(title_from_names(DISCARD_CHANGES, None))
         .with_annotations(annotations(false)),
     ]
 }

@@ -11,6 +11,7 @@ use super::inventory::Inventory;
 use super::result_store::ResultStore;
 use super::results::{Audience, MAX_TEXT, error_result, shortened_text};
 use super::skill_content::{activation, invisible_characters, read_file, shown_line, shown_text};
+use super::title::title_from_names;
 use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
 use crate::engine::Engine;
 use crate::registry::Skill;
@@ -71,7 +72,9 @@ fn tool(name: &'static str, description: &'static str, properties: &Value, requi
     let schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
     let annotations =
         ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false);
-    Tool::new(name, description, schema).with_annotations(annotations)
+    Tool::new(name, description, schema)
+        .with_title(title_from_names(name, None))
+        .with_annotations(annotations)
 }
 
 /// The result of one of these tools; `None` for any other name. Reads files.

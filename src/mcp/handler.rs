@@ -37,6 +37,7 @@ use super::paging::page;
 use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
 use super::task_messages::task_filter;
 #[cfg(unix)]
+use super::title::title_from_names;
 use super::tool_names::is_change_tool;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
@@ -495,6 +496,7 @@ fn tool_definition(served: &ServedTool, needs_objects: bool) -> Tool {
         .open_world(risk.open_world);
     annotations.idempotent_hint = risk.idempotent;
     let mut definition = Tool::new(served.name.clone(), tool.description.clone(), tool.input_schema.clone())
+        .with_title(title_from_names(&served.skill, tool.part.name()))
         .with_annotations(annotations);
     if let Some(size) = tool.max_result_size {
         let mut meta = MetaObject::new();

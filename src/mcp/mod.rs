@@ -79,6 +79,7 @@ mod task_changes;
 mod task_messages;
 mod task_store;
 mod task_subscriptions;
+mod title;
 mod tool_calls;
 mod tool_names;
 mod tool_run;

@@ -46,6 +46,21 @@ fn a_schema_has_its_properties_in_the_order_of_the_contract_and_a_value_its_keys
 }
 
 #[test]
+fn every_tool_has_a_title_for_people() {
+    let project = counter().lua("word-counter", "return 1").trusted();
+    for mut client in [project.client(&[]), project.modern_client(&[])] {
+        for (name, title) in
+            [("counter", "Counter"), ("counter_twice", "Counter: twice"), ("word-counter", "Word counter")]
+        {
+            assert_eq!(client.tool(name)["title"], title, "{name}");
+        }
+        let tools = client.tools();
+        let without = tools.iter().find(|tool| tool["title"].as_str().is_none_or(str::is_empty));
+        assert!(without.is_none(), "{without:?}");
+    }
+}
+
+#[test]
 fn a_schema_of_the_default_dialect_does_not_name_it_and_another_one_does() {
     let older = "inputs: {$schema: 'http://json-schema.org/draft-07/schema#', type: object, properties: {a: {type: string}}}\noutputs: {type: array, items: {type: integer}}\n";
     let project = counter().lua("older", "return {1}").file(".metier/skills/older/skill.yaml", older);
