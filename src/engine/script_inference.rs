@@ -125,19 +125,13 @@ pub(super) fn named_script_path(runtimes: &Runtimes, skill: &Skill, path: &str) 
     })
 }
 
-/// Whether a path below a folder whose name begins with a dot is that of a script. Such files are not listed, and run only where somebody
-/// names one; they are among the files of the skill's digest as all others are. A link, a protected file and one that is hidden by its own
-/// name are none.
+/// Whether a path with a name that begins with a dot is that of a script. Such files are not listed, and run only where somebody names
+/// one; they are among the files of the skill's digest as all others are. A link and a protected file are none.
 pub(super) fn is_hidden_script(runtimes: &Runtimes, skill: &Skill, path: &str) -> bool {
     let SkillFolder::Disk(folder) = skill.folder() else { return false };
     let is_plain = |name: &str| !name.is_empty() && name != "." && name != "..";
-    let Some((above, file)) = path.rsplit_once('/') else { return false };
-    let is_below_hidden = above.split('/').any(|name| name.starts_with('.'));
-    if !is_below_hidden
-        || file.starts_with('.')
-        || !path.split('/').all(is_plain)
-        || PathProtection::new([""; 0]).protects_read(path)
-    {
+    let is_hidden = path.split('/').any(|name| name.starts_with('.'));
+    if !is_hidden || !path.split('/').all(is_plain) || PathProtection::new([""; 0]).protects_read(path) {
         return false;
     }
     let mut place = folder.clone();

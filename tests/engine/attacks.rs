@@ -32,7 +32,6 @@ fn a_script_is_a_file_of_the_skill_and_nothing_else() {
         &own,
         "/etc/passwd",
         "scripts/leaves.lua",
-        "scripts/.hidden.lua",
         "scripts",
         "scripts/",
         "scripts/sub",
@@ -50,7 +49,10 @@ fn a_script_is_a_file_of_the_skill_and_nothing_else() {
     }
     let manifest = project.engine().run(granted(Invocation::new("x").script("SKILL.md"), &["exec"]));
     assert!(matches!(kind(&manifest), ErrorKind::InvalidSkill | ErrorKind::UnknownSkill), "{manifest:?}");
-    assert_eq!(value(project.engine().run(Invocation::new("x").script("sub/deep.lua"))), json!("deep"));
+    // Files of the skill, in its digest, which only run where somebody names them.
+    for (script, expected) in [("sub/deep.lua", "deep"), ("scripts/.hidden.lua", "hidden")] {
+        assert_eq!(value(project.engine().run(Invocation::new("x").script(script))), json!(expected));
+    }
 }
 
 #[test]

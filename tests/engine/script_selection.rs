@@ -82,13 +82,15 @@ fn a_script_that_is_a_link_out_of_its_skill_is_named_as_one() {
 
 #[cfg(unix)]
 #[test]
-fn a_script_in_a_hidden_folder_runs_where_somebody_names_it() {
+fn a_hidden_script_runs_where_somebody_names_it() {
     let project = skill(
         "Run .maintenance/check.sh.",
         &[
             (".maintenance/check.sh", "printf 1"),
             ("scripts/.hidden/run", "#!/bin/sh\nprintf 2"),
             (".check.lua", "return 3"),
+            ("scripts/.own.sh", "printf 4"),
+            ("scripts/.notes", "text"),
             (".maintenance/notes.txt", "text"),
             (".env.lua", "return 'secret'"),
             (".ssh/run.sh", "printf secret"),
@@ -103,6 +105,9 @@ fn a_script_in_a_hidden_folder_runs_where_somebody_names_it() {
         ("./.maintenance/check.sh", 1),
         ("scripts/.hidden/run", 2),
         (".hidden/run", 2),
+        (".check.lua", 3),
+        ("scripts/.own.sh", 4),
+        (".own.sh", 4),
     ] {
         assert_eq!(value(run(script)), json!(expected), "{script}");
     }
@@ -110,7 +115,7 @@ fn a_script_in_a_hidden_folder_runs_where_somebody_names_it() {
         ".maintenance/notes.txt",
         ".maintenance/link.sh",
         ".linked/check.sh",
-        ".check.lua",
+        "scripts/.notes",
         ".env.lua",
         ".ssh/run.sh",
         ".maintenance/../.maintenance/check.sh",
