@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 
 use semver::{Version, VersionReq};
 use unicode_normalization::UnicodeNormalization;
@@ -298,6 +299,14 @@ impl<'a> Lookup<'a, '_> {
         }
         let message = format!("no skill is called `{}`", printable_name(name));
         let error = SkillError::new(ErrorKind::UnknownSkill, message);
+        if let Some(skill) = self.skill_in_folder(name) {
+            let help = format!(
+                "the skill in the folder {} is called {}: use that name, or make the two equal",
+                printable_name(name),
+                printable_name(skill.name())
+            );
+            return error.with_help(help);
+        }
         let near = self.similar_names(name);
         if !near.is_empty() {
             return error.with_help(format!("did you mean {}?", near.join(" or ")));
@@ -311,6 +320,15 @@ impl<'a> Lookup<'a, '_> {
 
     fn visible(self) -> impl Iterator<Item = &'a Skill> {
         self.skills.iter().filter(|skill| skill.shadowed_by().is_none())
+    }
+
+    /// The skill in a folder of this name, which has another one itself.
+    fn skill_in_folder(self, name: &str) -> Option<&'a Skill> {
+        let is_there = |skill: &&Skill| {
+            let folder = skill.folder().disk_path().and_then(Path::file_name);
+            folder.is_some_and(|folder| folder == name)
+        };
+        self.visible().find(is_there)
     }
 
     /// Up to three names within a few typing errors, nearest first.
