@@ -25,7 +25,38 @@ pub(super) fn inferred_script_path(
         return inferred;
     }
     let named = scripts_named_in_text(runtimes, skill)?;
-    if named.is_empty() { inferred } else { infer(&named) }
+    if !named.is_empty() {
+        return infer(&named);
+    }
+    inferred.map_err(|error| match (declared, unrecognized_script_help(runtimes, skill)) {
+        (None | Some(RuntimeId::EXTERNAL), Some(help)) if error.hint() != Some(&Hint::Tool) => {
+            error.with_help(help).with_hint(None)
+        }
+        _ => error,
+    })
+}
+
+/// What to do with a file that somebody seems to have meant as the script, and that is none: one in `scripts/` of which nothing says
+/// what runs it, or one beside SKILL.md.
+fn unrecognized_script_help(runtimes: &Runtimes, skill: &Skill) -> Option<String> {
+    let files = skill.folder().files().ok()?;
+    let is_nameless = |path: &&String| {
+        let name = path.strip_prefix("scripts/").unwrap_or("/");
+        !name.contains(['/', '.']) && !name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+    };
+    if let Some(path) = files.iter().find(is_nameless) {
+        return Some(format!(
+            "nothing says what runs {path}: give it an extension such as .py or .sh, or a first line such as #!/bin/sh"
+        ));
+    }
+    let is_beside = |path: &&String| {
+        !path.contains('/')
+            && runtimes::looks_like_script(runtimes, path, || {
+                skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
+            })
+    };
+    let path = files.iter().find(is_beside)?;
+    Some(format!("{path} is not in the folder scripts: move it there, or name it as `entrypoint`"))
 }
 
 /// The error of a skill without a script, which names the tools that it offers.

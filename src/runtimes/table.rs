@@ -9,6 +9,27 @@ use metier_core::suggestion::{closest, did_you_mean};
 /// The runtimes that scripts of Synwire have.
 const SYNWIRE_RUNTIMES: [RuntimeId; 3] = [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM];
 
+/// Languages of scripts that the runtime for processes runs.
+const LANGUAGES_OF_EXTERNAL: [&str; 17] = [
+    "python",
+    "python3",
+    "bash",
+    "sh",
+    "shell",
+    "node",
+    "nodejs",
+    "javascript",
+    "typescript",
+    "deno",
+    "bun",
+    "perl",
+    "ruby",
+    "php",
+    "zsh",
+    "ksh",
+    "fish",
+];
+
 /// Characters of a name that an error repeats.
 const MAX_NAME_CHARS: usize = 100;
 
@@ -62,6 +83,13 @@ impl Runtimes {
         ids().find(|id| id.name() == name).or(of_synwire).ok_or_else(|| {
             // A skill names its runtime, so the name may hold anything.
             let shown = shorten(name, MAX_NAME_CHARS);
+            if let Some(language) = LANGUAGES_OF_EXTERNAL.iter().find(|word| word.eq_ignore_ascii_case(name))
+            {
+                let sentence = format!("`{language}` is a language and no runtime");
+                let help =
+                    "leave the runtime out, and the extension of the script decides; or write `external`";
+                return SkillError::new(ErrorKind::InvalidSkill, sentence).with_help(help);
+            }
             let help = closest(name, ids().map(RuntimeId::name)).map_or_else(
                 || format!("the runtimes are {}", ids().map(RuntimeId::name).collect::<Vec<_>>().join(", ")),
                 did_you_mean,
@@ -129,6 +157,12 @@ mod tests {
         ] {
             assert_eq!(runtimes.for_path(path), runtime, "{path}");
         }
+        for language in ["python", "Bash", "typescript"] {
+            let error = runtimes.find(language).unwrap_err();
+            assert!(error.message().ends_with("is a language and no runtime"), "{error}");
+            assert!(error.help().unwrap().contains("the extension of the script decides"), "{error}");
+        }
+        assert_eq!(runtimes.find("lau").unwrap_err().help(), Some("did you mean `lua`?"));
         let conflicting = |declared, path| runtimes.conflicting(declared, path);
         assert_eq!(conflicting(RuntimeId::RHAI, "scripts/main.lua"), Some(RuntimeId::LUA));
         assert_eq!(conflicting(RuntimeId::LUA, "main.luau"), None);
