@@ -65,6 +65,33 @@ pub(super) fn validate_output(target: RunTarget<'_>, output: SkillOutput) -> Res
     number.ok_or_else(|| ValueRole::Value.error(target, unfit))
 }
 
+/// The same for what a process printed, which is a text where it is not JSON as a whole: the help says why it is not.
+pub(super) fn validate_printed_output(target: RunTarget<'_>, output: SkillOutput) -> Result<Value> {
+    let fault = match (&output.value, target.outputs()) {
+        (Value::String(text), Some(schema)) if schema.validate(&output.value).is_err() => json_fault(text),
+        _ => None,
+    };
+    validate_output(target, output).map_err(|error| match fault {
+        Some(fault) => error.with_help(format!("standard output is not JSON: {fault}")).with_hint(None),
+        None => error,
+    })
+}
+
+/// What keeps a text from being JSON, with the line; `None` where it is JSON, or nothing in it looks like an object or a list.
+fn json_fault(text: &str) -> Option<String> {
+    let begins_json = |line: &str| line.trim_start().starts_with(['{', '[']);
+    let first = text.lines().position(begins_json)?;
+    let from_there: String = text.split_inclusive('\n').skip(first).collect();
+    match serde_json::from_str::<serde::de::IgnoredAny>(&from_there) {
+        Err(_) if first == 0 => {
+            let error = serde_json::from_str::<serde::de::IgnoredAny>(text).err()?;
+            Some(format!("{error}; print one JSON value, and nothing else"))
+        }
+        _ if text.lines().take(first).all(|line| line.trim().is_empty()) => None,
+        _ => Some("its first line is text; print log lines to standard error".into()),
+    }
+}
+
 #[derive(Clone, Copy)]
 enum ValueRole {
     Input,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{EngineInner, Invocation, Outcome, worker};
-use crate::engine::contract_validation::{validate_input, validate_output};
+use crate::engine::contract_validation::{validate_input, validate_output, validate_printed_output};
 use crate::engine::folder_lock::{FolderLock, may_change_folder};
 use crate::engine::gates::called_tool;
 use crate::engine::limit_support;
@@ -172,11 +172,21 @@ impl ScriptRun<'_> {
 
     fn validate_input(&self, invocation: &mut Invocation) -> Result<SkillInput> {
         self.engine.require_available(self.set, self.skill, invocation, &self.token)?;
-        let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))?;
+        let value = catch_contract_panic(|| validate_input(self.target(), invocation.input.take()))
+            .map_err(|error| self.with_argument_help(error, invocation))?;
         let is_unchanged = |text: &Arc<str>| strict_json::parse(text).ok() == value && !self.is_in_process();
         let text = invocation.input_text.take().filter(is_unchanged);
         let text = text.map(|text| strict_json::without_white_space(&text).into_boxed_str());
         Ok(SkillInput::new(value, std::mem::take(&mut invocation.args)).text(text))
+    }
+
+    /// The error of an input that lacks what the caller passed as arguments, which no script in this process gets.
+    fn with_argument_help(&self, error: SkillError, invocation: &Invocation) -> SkillError {
+        if invocation.args.is_empty() || !self.is_in_process() || error.kind() != ErrorKind::InvalidInput {
+            return error;
+        }
+        let help = "arguments reach external scripts only: pass them as fields of the input, in JSON";
+        error.with_help(help).with_hint(None)
     }
 
     fn load(
@@ -370,7 +380,8 @@ impl ScriptRun<'_> {
     fn validate_value(&self, output: SkillOutput, context: &SkillContext) -> Result<Value> {
         match context.output_sinks() {
             Some(_) => Ok(output.value),
-            None => catch_contract_panic(|| validate_output(self.target(), output)),
+            None if self.is_in_process() => catch_contract_panic(|| validate_output(self.target(), output)),
+            None => catch_contract_panic(|| validate_printed_output(self.target(), output)),
         }
     }
 

@@ -114,7 +114,10 @@ fn arguments_left_out_count_as_an_empty_object_where_one_is_taken() {
     assert!(sentence(&outcome).contains("/a: expected a number, found nothing (required)"), "{outcome:?}");
     assert_eq!(calls, 0);
     let (outcome, calls) = lua(json!({"type": "string"}), "");
-    assert!(sentence(&outcome).contains("the whole: expected a string, found null (type)"), "{outcome:?}");
+    assert!(
+        sentence(&outcome).contains("the whole value: expected a string, found null (type)"),
+        "{outcome:?}"
+    );
     assert_eq!(calls, 0);
 }
 

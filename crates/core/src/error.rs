@@ -206,7 +206,7 @@ impl fmt::Display for Violation {
     /// `/dry_run: expected true or false, found "yes" (type)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, keyword, expected, found } = self;
-        let place = if path.is_empty() { "the whole" } else { path };
+        let place = if path.is_empty() { "the whole value" } else { path };
         write!(f, "{place}: expected {expected}, found {found} ({keyword})")
     }
 }
