@@ -35,8 +35,13 @@ pub fn read_with_text(option: &str) -> Result<(Value, String)> {
         None => (option.to_owned(), "--input"),
     };
     let text = metier_core::byte_order_mark::without_mark(&text).to_owned();
-    let value =
-        metier_core::strict_json::parse_repaired(&text).map_err(|reason| json_error(source, &reason))?;
+    let value = metier_core::strict_json::parse_repaired(&text).map_err(|reason| {
+        let error = json_error(source, &reason);
+        match field_help(&text).filter(|_| source == "--input") {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
+    })?;
     Ok((value, text))
 }
 
@@ -68,6 +73,18 @@ fn json_error(source: &str, reason: &str) -> SkillError {
     SkillError::new(ErrorKind::InvalidInput, format!("{source} is not valid JSON: {reason}")).with_help(help)
 }
 
+/// The option in JSON, where it was written as `field=value`.
+fn field_help(option: &str) -> Option<String> {
+    let (field, value) = option.split_once('=')?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    // What a shell would read in another way is not shown as a command.
+    if field.is_empty() || !field.chars().all(is_word) || value.contains(['\'', '\\']) {
+        return None;
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Some(format!("the input is one JSON object: --input '{}'", serde_json::json!({ field: value })))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +95,14 @@ mod tests {
         assert!(help("").contains("it is empty"));
         assert!(help(&"[".repeat(200)).contains("127 levels deep"));
         assert!(help("hello").contains("quotes"));
+        for (written, json) in [
+            ("path=b.md", r#"{"path":"b.md"}"#),
+            ("count=3", r#"{"count":3}"#),
+            ("query=a=b c", r#"{"query":"a=b c"}"#),
+        ] {
+            assert_eq!(help(written), format!("the input is one JSON object: --input '{json}'"));
+        }
+        assert!(help("it's=1").contains("quotes") && help("name=it's").contains("quotes"));
     }
 
     #[test]
