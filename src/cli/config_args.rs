@@ -161,7 +161,14 @@ fn secret_from_environment(name: &str, variable: &str) -> Result<String> {
             "environment variable after `=`".to_owned()
         };
         let sentence = format!("--secret {name}: the {named} {reason}");
-        let help = format!("set it, or name another variable: --secret {name}=VARIABLE");
+        // Variables are written in capitals where secrets of skills are not.
+        let capitals = name.to_uppercase().replace('-', "_");
+        let is_meant = name == variable && capitals != name && std::env::var_os(&capitals).is_some();
+        let help = if is_meant {
+            format!("{capitals} is set; to read the secret from there: --secret {name}={capitals}")
+        } else {
+            format!("set it, or name another variable: --secret {name}=VARIABLE")
+        };
         Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help))
     };
     if variable.contains(['=', '\0']) {
