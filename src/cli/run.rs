@@ -1,5 +1,6 @@
 //! `metier run`: one skill, run to its end.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Hint, Result, SkillError};
 use metier::host::{LeftoverPath, SandboxReport};
 use metier::policy::{CancelToken, Permission, SandboxMode, SkillDigest};
+use metier_core::excerpt::byte_size;
 use metier_core::host::opens_more;
 
 use super::prompt::{Question, Reply, permission_sentence};
@@ -490,6 +492,21 @@ pub(super) fn parse_grants(names: &[String]) -> Vec<Permission> {
     names.iter().filter_map(parsed).collect()
 }
 
+/// What a process wrote: at a terminal only the beginning and the end, where it wrote so much that it was stopped.
+fn shown_output<'a>(text: &'a str, outcome: &Outcome, is_terminal: bool) -> Cow<'a, str> {
+    const PART: usize = 2_000;
+    const LINES: usize = 20;
+    let has_written_too_much = outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Output);
+    if !is_terminal || !has_written_too_much || text.len() <= 4 * PART {
+        return text.into();
+    }
+    let (begin, end) = (text.floor_char_boundary(PART), text.ceil_char_boundary(text.len() - PART));
+    let begin = text[..begin].match_indices('\n').nth(LINES - 1).map_or(begin, |(at, _)| at + 1);
+    let end = text[end..].rmatch_indices('\n').nth(LINES).map_or(end, |(at, _)| end + at + 1);
+    let omitted = byte_size((end - begin) as u64);
+    format!("{}\n[… {omitted} are not shown …]\n{}", &text[..begin], &text[end..]).into()
+}
+
 fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     if session.json() {
         return output::print_json(&outcome_with_option(outcome));
@@ -499,7 +516,7 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
     let quoted = outcome.result.as_ref().err().and_then(|error| quoted_end(error, stderr));
     // A single line is part of the error.
     if quoted.is_none_or(|quoted| stderr.trim() != quoted) {
-        output::print_process_output(stderr);
+        output::print_process_output(&shown_output(stderr, &outcome, std::io::stderr().is_terminal()));
     }
     if outcome.limits.truncated && outcome.result.is_ok() {
         output::print_warning(&format!(
@@ -512,7 +529,8 @@ fn print_outcome(outcome: Outcome, session: &Session) -> Result<()> {
         Err(error) => {
             // Many scripts report what they found on standard output and exit with a code of their own.
             let report = outcome.process.as_ref().map(|process| process.stdout.as_str()).unwrap_or_default();
-            let printed = if report.is_empty() { Ok(()) } else { print_value(&report.into()) };
+            let report = shown_output(report, &outcome, std::io::stdout().is_terminal());
+            let printed = if report.is_empty() { Ok(()) } else { print_value(&(&*report).into()) };
             match quoted.filter(|quoted| stderr.trim() != *quoted) {
                 Some(quoted) => output::print_error_without(error, quoted),
                 None => output::print_error(error),

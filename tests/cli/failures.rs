@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use super::cli::{Answer, Project};
 use super::outcome::assert_shape;
 
 fn failing_project() -> Project {
@@ -263,4 +263,114 @@ fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
         assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
         assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
     }
+}
+
+#[test]
+fn a_common_mistake_is_answered_with_what_mends_it() {
+    let skill = |project: Project, name: &str, contract: &str, (path, script): (&str, &str)| {
+        let folder = format!(".metier/skills/{name}");
+        let project = project.skill(&folder).file(&format!("{folder}/{path}"), script);
+        if contract.is_empty() { project } else { project.file(&format!("{folder}/skill.yaml"), contract) }
+    };
+    let project =
+        Project::new().file(".metier/skills/m25/SKILL.md", "---\nname: other-name\ndescription: d\n---\n");
+    let project = [
+        ("nameless", "", ("scripts/main", "echo hi\n")),
+        ("beside", "", ("main.lua", "return 1")),
+        ("language", "runtime: python\n", ("scripts/main.py", "print(1)\n")),
+        ("broken-module", "", ("scripts/count.wasm", "text")),
+        ("misspelt", "", ("scripts/main.lua", "return ctx.readfile('a')")),
+        ("requires", "", ("scripts/main.lua", "return require('x')")),
+        ("large", "", ("scripts/main.lua", "return {string.rep('x', 9e6)}")),
+        (
+            "input",
+            "inputs:\n  path: {type: string, required: true}\n",
+            ("scripts/main.lua", "return input.path"),
+        ),
+        ("fields", "outputs: {type: string}\n", ("scripts/main.lua", "return {a = 1, b = 2}")),
+    ]
+    .into_iter()
+    .fold(project, |project, (name, contract, script)| skill(project, name, contract, script));
+    for (args, sentence, help) in [
+        (&["run", "m25"][..], "no skill is called `m25`", "the skill in the folder m25 is called other-name"),
+        (
+            &["run", "nameless"],
+            "has no script to run",
+            "nothing says what runs scripts/main: give it an extension",
+        ),
+        (&["run", "beside"], "has no script to run", "main.lua is not in the folder scripts: move it there"),
+        (
+            &["run", "language"],
+            "`python` is a language and no runtime",
+            "the extension of the script decides",
+        ),
+        (&["run", "misspelt"], "ctx has no function `readfile`", "did you mean `read_file`?"),
+        (
+            &["run", "misspelt", "--execution", "worker"],
+            "ctx has no function `readfile`",
+            "did you mean `read_file`?",
+        ),
+        (&["run", "requires"], "there is no require", "or call another skill with ctx.skill"),
+        (&["run", "large"], "larger than the 8 MiB", "return less, or raise the output limit (--output)\n"),
+        (&["run", "input", "--input", "path=b.md"], "not valid JSON", r#"--input '{"path":"b.md"}'"#),
+        (
+            &["run", "input", "--", "b.md"],
+            "/path: expected a string",
+            "arguments reach external scripts only",
+        ),
+        (&["run", "fields"], "found an object of 2 fields (a, b)", "see the outputs"),
+        (&["config", "set", "limts.timeout", "5s"], "has no key", "did you mean `limits.timeout`?"),
+        (&["config", "set", "limts.timeot", "5s"], "has no key", "did you mean `limits.timeout`?"),
+        (
+            &["config", "set", "limits.timeout", "five"],
+            "error: invalid value of `limits.timeout`: ",
+            "such as `\"5s\"`",
+        ),
+    ] {
+        let answer = project.metier(
+            &[
+                args,
+                &["--sandbox", "best-effort"][..usize::from(args[0] == "run" && !args.contains(&"--")) * 2],
+            ]
+            .concat(),
+        );
+        assert_ne!(answer.code, 0, "{args:?}: {answer:?}");
+        assert!(answer.stderr.contains(sentence) && answer.stderr.contains(help), "{args:?}: {answer:?}");
+    }
+    #[cfg(feature = "wasm-runtime")]
+    {
+        let answer = project.metier(&["run", "broken-module"]);
+        assert!(answer.stderr.contains("count.wasm is no WebAssembly module\n"), "{answer:?}");
+        assert!(answer.stderr.contains("begins with the bytes \\0asm"), "{answer:?}");
+    }
+    let mut command = project.command(&["run", "nameless", "--secret", "brave_api_key"]);
+    let answer: Answer = command.env("BRAVE_API_KEY", "x").output().unwrap().into();
+    assert!(
+        answer.stderr.contains(
+            "BRAVE_API_KEY is set; to read the secret from there: --secret brave_api_key=BRAVE_API_KEY\n"
+        ),
+        "{answer:?}"
+    );
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn output_that_is_not_json_is_reported_with_the_reason() {
+    let printing = |text: &str| {
+        Project::new()
+            .shell("prints", &format!("cat > /dev/null; printf '{text}'"))
+            .file(".metier/skills/prints/skill.yaml", "outputs: {type: object}\n")
+    };
+    for (text, reason) in [
+        (r#"{"a": 1,}\n"#, "standard output is not JSON: key must be a string at line 1 column 9"),
+        (r#"{"a": 1\n"#, "standard output is not JSON: EOF while parsing an object"),
+        (r#"starting\n{"a": 1}\n"#, "its first line is text; print log lines to standard error"),
+        (r#"starting\n"#, "see the outputs in the contract"),
+        (r#"[1]\n"#, "see the outputs in the contract"),
+    ] {
+        let answer = printing(text).metier(&["run", "prints"]);
+        assert!(answer.code != 0 && answer.stderr.contains(reason), "{text}: {answer:?}");
+    }
+    let marked = printing(r#"\357\273\277{"a": 1}\n"#).metier(&["run", "prints", "--json"]).json();
+    assert_eq!(marked["value"], json!({"a": 1}), "{marked}");
 }

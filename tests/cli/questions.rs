@@ -449,3 +449,22 @@ fn what_a_skill_keeps_is_shown_before_it_is_removed() {
         assert_eq!((code == 0, kept), (!is_kept, is_kept), "{screen}");
     }
 }
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn too_much_output_is_shown_on_a_terminal_by_its_beginning_and_its_end() {
+    let script = "cat > /dev/null; echo first; while :; do echo flood; done";
+    for (redirection, stream) in [("", "standard output"), (" >&2", "standard error")] {
+        let project = Project::new().shell("floods", &format!("{{ {script}; }}{redirection}"));
+        let (code, screen) = start(&project, &["run", "floods", "--output", "1MB"]).finish();
+        assert_eq!(code, 5, "{screen}");
+        assert!(screen.contains("first\nflood\n") && screen.len() < 2_000, "{} bytes", screen.len());
+        let omitted = screen.split_once("[… ").unwrap().1.split_once(" are not shown …]\nflood\n");
+        assert!(omitted.is_some(), "{screen}");
+        assert!(screen.contains(&format!("to {stream} and was stopped")), "{screen}");
+        assert!(screen.contains("(--output, or --on-output truncate)"), "{screen}");
+        // Who reads it from a pipe gets all of it.
+        let piped = project.metier(&["run", "floods", "--output", "1MB"]);
+        assert!(piped.stdout.len() + piped.stderr.len() > 900_000, "{} bytes", piped.stdout.len());
+    }
+}
