@@ -19,7 +19,7 @@ use super::hint::diagnosis_with_options;
 use super::session::Session;
 use super::terminal::{escape_line, escape_sentence, shorten_line};
 use super::trust_words::configured_grant_line;
-use crate::cli::{output, table};
+use crate::cli::{output, table, unread_skills};
 
 /// The name and the colour of each severity.
 const LEVELS: [(Severity, &str, AnsiColor); 3] = [
@@ -47,7 +47,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return Ok(0);
     }
     let engine = session.engine()?;
-    let diagnosis = diagnosis_with_options(engine.diagnosis());
+    let mut diagnosis = diagnosis_with_options(engine.diagnosis());
+    diagnosis.findings.extend(unread_skills::findings(session));
     let trust = trust_report(&engine);
     session.exit_watchdog().finish();
     if session.json() {

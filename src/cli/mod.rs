@@ -72,6 +72,7 @@ mod trust_words;
 mod try_skill;
 #[cfg(unix)]
 mod undo;
+mod unread_skills;
 mod usage_error;
 mod validate;
 mod verify;
@@ -88,6 +89,7 @@ use self::exit_watchdog::ExitWatchdog;
 use self::global_args::GlobalArgs;
 use self::hint::{COMMAND, error_with_option};
 use self::session::{Session, load_configuration};
+use self::unread_skills::with_place_of_skill;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
 #[derive(Parser)]
@@ -210,7 +212,8 @@ fn describe_alone(name: &str) -> Option<clap::Command> {
 }
 
 fn run(cli: Cli, loaded: LoadedConfiguration) -> Result<u8> {
-    let skill = cli.command.skill_name().filter(|_| loaded.configuration.json()).map(str::to_owned);
+    let named = cli.command.skill_name().map(str::to_owned);
+    let skill = named.clone().filter(|_| loaded.configuration.json());
     let session = Session::new(cli.global, loaded, exit_watchdog(skill.clone()));
     let result = if cli.command.shows_configuration_errors() {
         Ok(())
@@ -222,6 +225,10 @@ fn run(cli: Cli, loaded: LoadedConfiguration) -> Result<u8> {
     };
     let result = result.and_then(|()| dispatch(cli.command, &session));
     session.exit_watchdog().finish();
+    let result = result.map_err(|error| match &named {
+        Some(name) => with_place_of_skill(error, name, &session),
+        None => error,
+    });
     result.or_else(|error| match skill {
         Some(skill) => print_failure(skill, error),
         None => Err(error),

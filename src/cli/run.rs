@@ -19,6 +19,7 @@ use super::prompt::{Question, Reply, permission_sentence};
 use super::session::Session;
 use super::terminal::escape_text;
 use super::terminal_approver::TerminalApprover;
+use super::unread_skills::with_place_of_skill;
 use super::{explain, input, output, prompt, raw, stdin, verify};
 use crate::cli::config_args::ConfigArgs;
 use crate::cli::env_args::EnvArgs;
@@ -148,10 +149,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     let token = CancelToken::new();
     // The outcome is printed before the engine is dropped, which removes what the run left behind.
-    let (outcome, engine) = match invoke(args, session, &token) {
+    let (mut outcome, engine) = match invoke(args, session, &token) {
         Ok((outcome, engine)) => (outcome, Some(engine)),
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
+    outcome.result = outcome.result.map_err(|error| with_place_of_skill(error, &args.name, session));
     // A worker that lives could change what is read of a copy, also after a person has seen it, and is quarantined at its end.
     let _engine = engine.filter(|_| preview.is_none());
     if preview.is_some() {

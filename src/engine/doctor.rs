@@ -196,7 +196,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(severity: Severity, message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// Something that the host program has found.
+    #[doc(hidden)]
+    pub fn new(severity: Severity, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { severity, message: message.into(), help: help.into(), hint: None }
     }
 

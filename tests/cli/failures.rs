@@ -266,6 +266,55 @@ fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
 }
 
 #[test]
+fn a_skill_in_a_folder_that_is_not_read_is_named_with_what_reads_it() {
+    let document = "---\nname: NAME\ndescription: d\n---\n";
+    let skill = |project: Project, folder: &str, name: &str| {
+        project
+            .file(&format!("{folder}/{name}/SKILL.md"), document.replace("NAME", name))
+            .file(&format!("{folder}/{name}/scripts/main.lua"), "return 'ran'")
+    };
+    let project = Project::new().file(".metier/config.toml", "");
+    let project = skill(project, "pkg/a/.agents/skills", "nested");
+    let project = skill(project, "pkg/.claude/skills", "between");
+    let project = skill(project, ".claude/skills", "other-client");
+    let project = skill(project, "elsewhere/.agents/skills", "elsewhere");
+    let project =
+        skill(project, "pkg/a/.agents/skills", "listed").lua("listed", "return ctx.skill('nested')");
+    let between = std::fs::canonicalize(project.path("pkg")).unwrap();
+    for (name, options) in [
+        ("nested", vec!["--project", "."]),
+        ("between", vec!["--project", between.to_str().unwrap(), "--compat"]),
+        ("other-client", vec!["--compat"]),
+    ] {
+        for command in ["run", "show"] {
+            let answer = project.metier_in("pkg/a", &[command, name]);
+            let help = format!("{name}/SKILL.md, which is not read here: run with {}\n", options.join(" "));
+            assert!(answer.code != 0 && answer.stderr.contains(&help), "{name}: {answer:?}");
+        }
+        let json = project.metier_in("pkg/a", &["run", name, "--json"]).json();
+        assert!(json["error"]["help"].as_str().unwrap().contains("not read here"), "{json}");
+        let ran = project.metier_in("pkg/a", &[&["run", name][..], &options].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "ran\n"), "{name}: {ran:?}");
+    }
+    // From elsewhere the nested ones are none of the folder somebody works in, and a known skill is not looked for.
+    for (folder, name) in [(".", "nested"), ("pkg/a", "elsewhere"), ("pkg/a", "listed")] {
+        let answer = project.metier_in(folder, &["run", name]);
+        assert!(answer.code != 0 && !answer.stderr.contains("not read here"), "{name}: {answer:?}");
+    }
+    let doctor = project.metier_in("pkg/a", &["doctor", "--json"]).json();
+    let findings: Vec<&str> = doctor["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|finding| finding["message"].as_str())
+        .collect();
+    let found = |end: &str| findings.iter().any(|message| message.ends_with(end));
+    assert!(found("pkg/a/.agents/skills are not read here: listed, nested"), "{findings:?}");
+    assert!(found(".claude/skills are not read here: other-client"), "{findings:?}");
+    assert_eq!(doctor["ok"], true);
+}
+
+#[test]
 fn a_common_mistake_is_answered_with_what_mends_it() {
     let skill = |project: Project, name: &str, contract: &str, (path, script): (&str, &str)| {
         let folder = format!(".metier/skills/{name}");
