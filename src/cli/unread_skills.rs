@@ -63,21 +63,19 @@ fn registry(root: &Root) -> Registry {
 fn unread_roots(session: &Session) -> Vec<UnreadRoot> {
     let (Ok(project), Ok(roots)) = (session.project(), session.roots()) else { return Vec::new() };
     let here = std::env::current_dir().unwrap_or_else(|_| project.clone());
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (project, here) = (real(&project), real(&here));
-    let read: Vec<PathBuf> = roots.iter().map(|root| real(&root.path)).collect();
+    let resolve = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (project, here) = (resolve(&project), resolve(&here));
+    let roots: Vec<PathBuf> = roots.iter().map(|root| resolve(&root.path)).collect();
     let below = here.ancestors().take_while(|folder| folder.starts_with(&project) && *folder != project);
     let folders = below.map(Path::to_owned).chain([project.clone()]);
     let of_folder = |folder: PathBuf| {
         let standard = Roots::empty().with_project(session.product(), &folder);
         let own: Vec<Root> = standard.iter().cloned().collect();
         let all: Vec<Root> = standard.with_compat().iter().cloned().collect();
-        let option = (folder != project).then(|| match folder == here {
-            true => "--project .".to_owned(),
-            false if folder.to_str().is_some_and(|path| path.chars().all(is_plain)) => {
-                format!("--project {}", folder.display())
-            }
-            false => format!("--project '{}'", folder.display()),
+        let option = (folder != project).then(|| match folder.to_str() {
+            _ if folder == here => "--project .".to_owned(),
+            Some(path) if path.chars().all(is_plain) => format!("--project {path}"),
+            _ => format!("--project '{}'", folder.display()),
         });
         all.into_iter().map(move |root| {
             let is_compat = own.iter().all(|known| known.path != root.path);
@@ -87,5 +85,5 @@ fn unread_roots(session: &Session) -> Vec<UnreadRoot> {
         })
     };
     let found = folders.flat_map(of_folder).filter(|unread| unread.root.path.is_dir());
-    found.filter(|unread| !read.contains(&real(&unread.root.path))).collect()
+    found.filter(|unread| !roots.contains(&resolve(&unread.root.path))).collect()
 }

@@ -414,8 +414,8 @@ fn output_that_is_not_json_is_reported_with_the_reason() {
         (r#"{"a": 1,}\n"#, "standard output is not JSON: key must be a string at line 1 column 9"),
         (r#"{"a": 1\n"#, "standard output is not JSON: EOF while parsing an object"),
         (r#"starting\n{"a": 1}\n"#, "its first line is text; print log lines to standard error"),
-        (r#"starting\n"#, "see the outputs in the contract"),
-        (r#"[1]\n"#, "see the outputs in the contract"),
+        (r"starting\n", "see the outputs in the contract"),
+        (r"[1]\n", "see the outputs in the contract"),
     ] {
         let answer = printing(text).metier(&["run", "prints"]);
         assert!(answer.code != 0 && answer.stderr.contains(reason), "{text}: {answer:?}");

@@ -61,7 +61,7 @@ impl YamlError {
 
     /// The same where the layout of its lines is at fault.
     pub(crate) fn layout_help_in(&self, text: &str) -> Option<String> {
-        layout::help(text, self.span.start).filter(|_| *self.rule == lint::YAML_INVALID)
+        layout::help(text, (&self.message, self.span.start)).filter(|_| *self.rule == lint::YAML_INVALID)
     }
 
     fn from_scan_error(error: &ScanError, max_depth: usize) -> Self {

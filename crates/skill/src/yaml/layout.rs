@@ -1,8 +1,8 @@
 //! What is wrong with the lines around a fault in YAML, where the parser only says what it did not expect: tabs, a missing colon, a key
 //! in a column of its own.
 
-/// The help for a fault at this byte of the text, if the layout of its line or of the one before explains it.
-pub(super) fn help(text: &str, at: usize) -> Option<String> {
+/// The help for what the parser says of this byte of the text, if the layout of its line or of the one before explains it.
+pub(super) fn help(text: &str, (message, at): (&str, usize)) -> Option<String> {
     let before = text.get(..at)?;
     let fault = before.matches('\n').count();
     let first = fault.saturating_sub(MAX_LINES_ABOVE);
@@ -10,7 +10,7 @@ pub(super) fn help(text: &str, at: usize) -> Option<String> {
     let lines: Vec<Line<'_>> =
         numbered().skip(first).take(fault - first + 1).filter(|line| !line.is_blank()).collect();
     // The parser notices a tab in its line, at the beginning of the next one, or says where the value before it began.
-    let near = numbered().skip(fault.saturating_sub(1)).take(3);
+    let near = numbered().skip(fault.saturating_sub(1)).take(3).filter(|_| message.contains("tab"));
     if let Some(line) = near.filter(|line| !line.is_blank()).find(|line| line.indent().contains('\t')) {
         return Some(format!("YAML is indented with spaces: replace the tab in line {}", line.number));
     }
