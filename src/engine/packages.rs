@@ -14,9 +14,10 @@ use crate::runtimes::{self, InterpreterSearch};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::policy::Limits;
+use metier_core::policy::{CancelToken, Limits};
 use metier_packages::{
-    Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages, StoredPackages,
+    ChildPackages, Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages,
+    StoredPackages,
 };
 use metier_skill::contract::{Contract, ProvidedTool};
 
@@ -146,12 +147,46 @@ impl EngineInner {
         }
     }
 
+    /// The packages of all scripts of a skill, which the processes of its runs find: those that are prepared for the programs that a
+    /// process finds by the names `python3` and `node`.
+    pub(super) fn child_packages(&self, skill: &Skill, cancel: &CancelToken) -> Result<ChildPackages> {
+        // Where nothing is prepared, the files of the skill need not be read.
+        let is_used = self.packages.as_ref().is_some_and(PackageStore::has_requests);
+        if !is_used || matches!(skill.folder(), SkillFolder::Script(_)) {
+            return Ok(ChildPackages::default());
+        }
+        let files = self.digests.list(skill, cancel)?;
+        let requests = self.package_requests(skill, &files);
+        let untrusted = self.package_untrusted_dirs(skill);
+        let program = |script: &str| self.package_interpreter(skill, script, b"", &untrusted).ok();
+        let mut programs: [(Ecosystem, &str, Option<Option<PathBuf>>); 2] =
+            [(Ecosystem::Python, "x.py", None), (Ecosystem::Npm, "x.cjs", None)];
+        let mut found = Vec::new();
+        for request in requests.iter().filter(|request| !request.requirements.is_empty()) {
+            let ecosystem = request.requirements.ecosystem();
+            let known = programs.iter_mut().find(|(known, ..)| *known == ecosystem);
+            let program =
+                known.and_then(|(_, script, known)| known.get_or_insert_with(|| program(script)).clone());
+            found.extend(program.map(|program| (request.clone(), program)));
+        }
+        Ok(ChildPackages(found))
+    }
+
     /// What is prepared for the scripts of a skill with these files: of each set of packages its digests. It is part of what is trusted.
     pub(super) fn package_digests(&self, skill: &Skill, files: &FileList) -> Vec<String> {
         if self.packages.is_none() {
             return Vec::new();
         }
-        let requests = self.digests.package_requests(skill, files.digest(), || {
+        let requests = self.package_requests(skill, files);
+        let mut digests: Vec<String> = requests.iter().flat_map(PackageRequest::content_digests).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        digests
+    }
+
+    /// The sets of packages that the scripts of a skill with these files need.
+    fn package_requests(&self, skill: &Skill, files: &FileList) -> Arc<[PackageRequest]> {
+        self.digests.package_requests(skill, files.digest(), || {
             let scripts = files.files().iter().map(|file| file.path.as_str());
             let scripts = scripts.filter(|path| self.runtimes.for_path(path) == RuntimeId::EXTERNAL);
             let mut requests: Vec<PackageRequest> = Vec::new();
@@ -165,11 +200,7 @@ impl EngineInner {
                 }
             }
             requests
-        });
-        let mut digests: Vec<String> = requests.iter().flat_map(PackageRequest::content_digests).collect();
-        digests.sort_unstable();
-        digests.dedup();
-        digests
+        })
     }
 
     /// What of packages is there.

@@ -7,10 +7,11 @@ use super::{EngineInner, Invocation};
 use crate::engine::script_selection::SelectedScript;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::trust::ProjectIdentity;
+use metier_core::error::Result;
 use metier_core::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
 use metier_core::host::{Extensions, SkillContext};
 use metier_core::policy::CancelToken;
-use metier_packages::{RequiredPython, SkillPackages};
+use metier_packages::{ChildPackages, RequiredPython, SkillPackages};
 use metier_state::SkillState;
 
 impl EngineInner {
@@ -34,7 +35,7 @@ impl EngineInner {
         (selected, source): (&SelectedScript, &[u8]),
         (invocation, requests_store): (&Invocation, bool),
         project: &Path,
-    ) -> Extensions {
+    ) -> Result<Extensions> {
         let mut extensions = invocation.extensions.clone();
         if let Some(refused) = self.refused_projects(invocation, project) {
             extensions.insert(refused);
@@ -47,8 +48,13 @@ impl EngineInner {
             extensions.insert::<Option<SkillState>>(None);
         }
         if !is_process {
-            return extensions;
+            return Ok(extensions);
         }
+        extensions.insert(if invocation.is_command {
+            ChildPackages::default()
+        } else {
+            self.child_packages(skill, &CancelToken::new())?
+        });
         extensions.insert::<Option<SkillPackages>>(if invocation.is_command {
             None
         } else {
@@ -65,7 +71,7 @@ impl EngineInner {
             let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());
             DefiningFiles(names.map(|name| folder.join(name)).collect())
         }));
-        extensions
+        Ok(extensions)
     }
 
     /// The projects whose interpreters and packages the run does not use; `None` for one that a person started.

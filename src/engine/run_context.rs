@@ -68,7 +68,7 @@ impl EngineInner {
                 (selected, &script.source),
                 (invocation, requests_store),
                 &folder.path,
-            ))
+            )?)
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(token);
         let context = match selected.runtime {

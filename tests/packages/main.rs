@@ -7,6 +7,7 @@
 mod archives;
 mod attacks;
 mod availability;
+mod child_processes;
 mod environments;
 mod fixture;
 #[path = "../support/not_run.rs"]

@@ -36,7 +36,7 @@ pub use self::npm_registry::NpmRegistry;
 pub use self::python_index::PythonIndex;
 pub use self::required_python::RequiredPython;
 pub use self::requirements::{Ecosystem, Requirements};
-pub use self::skill_packages::SkillPackages;
+pub use self::skill_packages::{ChildPackages, SkillPackages};
 pub use self::store::{PackageRequest, PackageStore, Preparation, PreparedFiles};
 pub use self::stored::{InstalledInterpreter, StoredPackages};
 pub use self::user_files::{UserFiles, host_of};

@@ -1,20 +1,22 @@
 //! What a skill says about the packages of one script, and what a run that misses one of them is told.
 
+use std::path::PathBuf;
+
 use super::requirements::Ecosystem;
-use super::store::PackageRequest;
-use metier_core::error::{Hint, SkillError};
+use super::store::{PackageRequest, PreparedFiles};
+use metier_core::error::{Hint, Result, SkillError};
 
 /// The packages of a script, as its skill declares them.
 #[derive(Clone, Debug)]
 pub struct SkillPackages {
     skill: String,
     script: String,
-    found: Result<Option<PackageRequest>, SkillError>,
+    found: Result<Option<PackageRequest>>,
 }
 
 impl SkillPackages {
     /// What was found for a script of that skill.
-    pub fn new(skill: String, script: String, found: Result<Option<PackageRequest>, SkillError>) -> Self {
+    pub fn new(skill: String, script: String, found: Result<Option<PackageRequest>>) -> Self {
         Self { skill, script, found }
     }
 
@@ -90,6 +92,17 @@ impl SkillPackages {
                 (text.to_owned(), hint)
             }
         }
+    }
+}
+
+/// The packages of all scripts of a skill, for the processes that one of them starts: each set with the program that would run it.
+#[derive(Clone, Debug, Default)]
+pub struct ChildPackages(pub Vec<(PackageRequest, PathBuf)>);
+
+impl ChildPackages {
+    /// What of them is prepared. `untrusted` if somebody has changed the files since.
+    pub fn prepared(&self) -> Result<Vec<PreparedFiles>> {
+        self.0.iter().filter_map(|(request, program)| request.prepared_for(program).transpose()).collect()
     }
 }
 

@@ -210,6 +210,11 @@ impl PackageStore {
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl PackageStore {
+    /// Whether anything was ever prepared in it.
+    pub fn has_requests(&self) -> bool {
+        fs::read_dir(self.folder.join(REQUESTS)).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// Begins a preparation: an empty folder, which the package managers may change.
     pub fn begin(&self) -> Result<Preparation> {
         let failed = |source| SkillError::io("failed to make a folder for packages", source);

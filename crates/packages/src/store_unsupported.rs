@@ -55,6 +55,11 @@ impl PackageStore {
         Ok(Vec::new())
     }
 
+    /// Whether anything was ever prepared in it.
+    pub fn has_requests(&self) -> bool {
+        false
+    }
+
     pub(crate) fn begin(&self) -> Result<Preparation> {
         Err(unavailable())
     }

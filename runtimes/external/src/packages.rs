@@ -11,7 +11,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::WithoutProjectPackages;
 use metier_core::host::SkillContext;
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_packages::{Ecosystem, PreparedFiles, Requirements, SkillPackages};
+use metier_packages::{ChildPackages, Ecosystem, PreparedFiles, Requirements, SkillPackages};
 use metier_sandbox::LaunchRequest;
 
 /// Where a virtual environment lies in a project or a skill.
@@ -23,6 +23,18 @@ pub fn prepared_packages(ctx: &SkillContext, program: &Path) -> Result<Option<Pr
         Some(request) => request.prepared_for(program),
         None => Ok(None),
     }
+}
+
+/// What was prepared for the script, and for the processes that it starts: first its own.
+pub(super) fn run_packages(ctx: &SkillContext, own: Option<PreparedFiles>) -> Result<Vec<PreparedFiles>> {
+    let mut packages: Vec<PreparedFiles> = own.into_iter().collect();
+    let children = ctx.extensions().get::<ChildPackages>().map(ChildPackages::prepared).transpose()?;
+    for child in children.into_iter().flatten() {
+        if !packages.iter().any(|known| known.folder == child.folder) {
+            packages.push(child);
+        }
+    }
+    Ok(packages)
 }
 
 /// What the skill says about the packages of the script.

@@ -26,6 +26,7 @@ use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{AccessReason, Files, HostPaths, SkillContext, begins_with, file_id};
 use metier_core::policy::{Access, Limits, SandboxMode, is_within};
+use metier_packages::PreparedFiles;
 use metier_sandbox::{
     FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, PrivateFolder, ProtectedPaths, ResourceLimits,
     SandboxPolicy,
@@ -46,8 +47,8 @@ pub(super) struct RunPaths<'a> {
     pub(super) home: &'a Path,
     /// Those of the user's home that the run may read, or also change.
     pub(super) home_files: &'a [HomeFile],
-    /// The packages that were prepared for the script.
-    pub(super) packages: Option<&'a Path>,
+    /// The packages that were prepared for the script and the processes that it starts.
+    pub(super) packages: &'a [PreparedFiles],
     pub(super) user_packages: Option<&'a UserPackages>,
     pub(super) installation: &'a Installation,
 }
@@ -127,7 +128,7 @@ pub(super) fn access_reason(path: &Path, paths: &RunPaths<'_>) -> AccessReason {
     match path {
         _ if is_same(paths.temp_dir.path()) || is_same(&paths.temporary_files()) => AccessReason::TempDir,
         _ if is_same(paths.home) => AccessReason::State,
-        _ if paths.packages.is_some_and(is_same) => AccessReason::Packages,
+        _ if paths.packages.iter().any(|prepared| is_same(&prepared.folder)) => AccessReason::Packages,
         _ if paths.user_packages.is_some_and(|user| user.folders().iter().any(|known| is_same(known))) => {
             AccessReason::Packages
         }
@@ -165,7 +166,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     if network {
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
-    read.extend(paths.packages.map(Into::into));
+    read.extend(paths.packages.iter().map(|prepared| prepared.folder.as_path().into()));
     read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
     if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
         read.extend(others.iter().map(Into::into));

@@ -68,8 +68,8 @@ pub(super) struct PreparedLaunch<'a> {
     /// What was put into it, and is removed from it when this is dropped.
     pub(super) home_entries: HomeEntries,
     home_files: Vec<HomeFile>,
-    /// The packages that were prepared for the script.
-    packages: Option<PreparedFiles>,
+    /// The packages that were prepared for the script and the processes that it starts.
+    packages: Vec<PreparedFiles>,
     /// Those of the user that it may import.
     user_packages: Option<UserPackages>,
     installation: Arc<Installation>,
@@ -142,7 +142,7 @@ impl ScriptCommand {
     fn with_node_variables(
         &self,
         variables: &ProcessVariables,
-        (program, prepared): (&Path, Option<&PreparedFiles>),
+        (program, prepared): (&Path, &[PreparedFiles]),
         avoided: &[&Path],
         ctx: &SkillContext,
     ) -> Result<ProcessVariables> {
@@ -150,7 +150,7 @@ impl ScriptCommand {
         // A script in any language may start Node.
         let boundary = packages::node_boundary(ctx, self.file.folder());
         // ES modules find neither the client nor packages by NODE_PATH.
-        let has_packages = prepared.is_some() && packages::is_node(program);
+        let has_packages = prepared.iter().any(|prepared| packages::is_node(&prepared.executable));
         if has_packages || boundary.is_some() || imports_client(program, self.file.source()) {
             let boundary = boundary.as_deref().map(|skill| (skill, WithoutProjectPackages::in_run(ctx)));
             let clients = &self.services.api_clients;
@@ -211,14 +211,15 @@ impl ScriptCommand {
             self.interpreter(ctx).locate_allowed(name, &search_path(), is_refused, reason, &versions)?;
         let prepared = packages::prepared_packages(ctx, &interpreter.program)?;
         let interpreter = packages::with_prepared_interpreter(interpreter, prepared.as_ref());
-        let found = (interpreter.program.as_path(), prepared.as_ref());
+        let prepared = packages::run_packages(ctx, prepared)?;
+        let found = (interpreter.program.as_path(), prepared.as_slice());
         let variables = self.with_node_variables(variables, found, &[], ctx)?;
         let variables = self.with_client_variables(variables, self.file.folder(), project);
         let interpreter = self.with_script_arguments(interpreter, &[])?;
         let mut command =
             command::build_command(&interpreter, &script, args, self.file.folder(), project, &variables);
         self.services.api_clients.add_modules_to(&mut command, || self.server_program());
-        if let Some(prepared) = &prepared {
+        for prepared in &prepared {
             packages::add_to_command(&mut command, prepared);
         }
         Ok(command)
@@ -240,23 +241,23 @@ impl ScriptCommand {
             Some(_) => None,
             None => UserPackages::for_run(ctx, &installation.command.program, || self.untrusted_dirs(ctx)),
         };
+        let prepared = packages::run_packages(ctx, prepared)?;
         // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installation.prefix_paths.iter().map(AsRef::<Path>::as_ref));
-        avoided.extend(prepared.as_ref().map(|prepared| prepared.folder.as_path()));
+        avoided.extend(prepared.iter().map(|prepared| prepared.folder.as_path()));
         let mut home_files = HomeFile::granted(ctx, &[project, skill])?;
         let granted: Vec<PathBuf> = home_files.iter().map(|file| file.real_path.clone()).collect();
         avoided.extend(granted.iter().map(PathBuf::as_path));
-        let found = (installation.command.program.as_path(), prepared.as_ref());
+        let found = (installation.command.program.as_path(), prepared.as_slice());
         let variables = self.with_node_variables(variables, found, &avoided, ctx)?;
         let variables = self.with_client_variables(variables, skill, project);
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
         let home_links = HomeLinks::create(ctx, &home, &mut home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
-        let packages = prepared.as_ref().map(|prepared| prepared.folder.as_path());
-        if let Some(folder) = packages {
-            packages::require_outside(folder, &[project, skill])?;
+        for prepared in &prepared {
+            packages::require_outside(&prepared.folder, &[project, skill])?;
         }
         let paths = RunPaths {
             project,
@@ -264,7 +265,7 @@ impl ScriptCommand {
             temp_dir: &temp_dir,
             home: &home,
             home_files: &home_files,
-            packages,
+            packages: &prepared,
             user_packages: user_packages.as_ref(),
             installation: &installation,
         };
@@ -284,7 +285,7 @@ impl ScriptCommand {
         clients
             .add_to_request(&mut request, || self.server_program(), &avoided)
             .map_err(client_write_error)?;
-        if let Some(prepared) = &prepared {
+        for prepared in &prepared {
             packages::add_to_request(&mut request, prepared);
         }
         if let Some(user_packages) = &user_packages {
@@ -405,7 +406,7 @@ impl PreparedLaunch<'_> {
             temp_dir: &self.temp_dir,
             home: &self.home,
             home_files: &self.home_files,
-            packages: self.packages.as_ref().map(|prepared| prepared.folder.as_path()),
+            packages: &self.packages,
             user_packages: self.user_packages.as_ref(),
             installation: &self.installation,
         }

@@ -35,7 +35,7 @@ function resolve(specifier, context, next) {
   const isOwnImport = isOwn(importer);
   // A package of the project hides those above it.
   const around = projects.filter((project) => isOwnImport && isBelow(project, importer)).map(path.dirname);
-  const others = [...around, ...(packages ? [packages] : [])];
+  const others = [...around, ...(packages ? packages.split(path.delimiter) : [])];
   return attempt([parentURL, ...others.map((folder) => pathToFileURL(path.join(folder, 'script.mjs')).href)]);
 
   function attempt([first, ...later], failure) {
