@@ -6,6 +6,8 @@ use metier::error::{Hint, LimitKind, SkillError};
 use metier::host::{EnforcedLevel, LeftoverPath};
 use metier::policy::Permission;
 
+use super::terminal::shell_word;
+
 /// The name of the command.
 pub const COMMAND: &str = "metier";
 
@@ -24,6 +26,10 @@ fn option(hint: &Hint) -> Option<String> {
         Hint::Secret(name) => format!("--secret {name}"),
         Hint::Setting(name) => format!("--config {name}=VALUE"),
         Hint::Prepare(name) => format!("`{COMMAND} prepare {name}`"),
+        Hint::PrepareWith(name, packages) => {
+            let added = packages.iter().map(|package| format!(" --with {}", shell_word(package)));
+            format!("`{COMMAND} prepare {name}{}`", added.collect::<String>())
+        }
         Hint::Script => "--script".into(),
         Hint::Tool => "--tool".into(),
         Hint::Confirm => "--confirm".into(),

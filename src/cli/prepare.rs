@@ -26,6 +26,9 @@ pub struct Args {
     /// Grant the package managers net:HOST for a registry that keeps its files elsewhere, or net
     #[arg(long, value_name = "PERM", requires = "name")]
     allow: Vec<String>,
+    /// Prepare this package as well, as long as the skill has these files: NAME==VERSION, or NAME@VERSION of npm
+    #[arg(long, value_name = "PACKAGE", requires = "name")]
+    with: Vec<String>,
     /// Ask the registries for newer versions of what is prepared
     #[arg(long, requires = "name")]
     upgrade: bool,
@@ -66,6 +69,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let mut request = PrepareRequest::new(args.name()).cancel(token);
     if let Some(script) = &args.script {
         request = request.script(script);
+    }
+    for package in &args.with {
+        request = request.with_package(package);
     }
     if args.upgrade {
         request = request.upgrade();
@@ -129,9 +135,12 @@ fn print_prepared(name: &str, prepared: &[PreparedPackages], session: &Session) 
             [] => String::new(),
             registries => format!(" from {}", escape_line(&registries.join(", "))),
         };
+        let what = match group.scripts.as_slice() {
+            [] => "what is added".to_owned(),
+            _ => format!("what {} names", escape_line(&group.source)),
+        };
         output::print(&format!(
-            "{verb} what {} names, for {}{registries}",
-            escape_line(&group.source),
+            "{verb} {what}, for {}{registries}",
             escape_line(&group.packages.interpreter)
         ))?;
         for package in &group.packages.packages {

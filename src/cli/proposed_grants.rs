@@ -13,7 +13,7 @@ use metier_core::policy::{PathProtection, is_secret_variable};
 use super::hint::COMMAND;
 use super::output;
 use super::session::Session;
-use super::terminal::escape_line;
+use super::terminal::{escape_line, shell_word};
 
 /// The most folders and files that are named one by one; beyond that, the folders above them are.
 const MAX_PATHS: usize = 6;
@@ -178,9 +178,10 @@ pub fn print(outcome: &Outcome, changes: Option<&ChangeSet>, skill: Option<&str>
         output::eprint(sentence);
         return;
     }
-    let words = grants.iter().map(|grant| quoted(grant)).collect::<Vec<_>>().join(" ");
+    let words = grants.iter().map(|grant| shell_word(grant)).collect::<Vec<_>>().join(" ");
     let Some(skill) = skill else {
-        let options: Vec<String> = grants.iter().map(|grant| format!("--allow {}", quoted(grant))).collect();
+        let options: Vec<String> =
+            grants.iter().map(|grant| format!("--allow {}", shell_word(grant))).collect();
         output::eprint(&format!(
             "with these grants it has what it asked for:\n  {COMMAND} exec {} -- …",
             options.join(" ")
@@ -189,7 +190,7 @@ pub fn print(outcome: &Outcome, changes: Option<&ChangeSet>, skill: Option<&str>
     };
     let these = if lasting.is_empty() { "these grants" } else { "these grants as well" };
     output::eprint(&format!("with {these} it has what it asked for:"));
-    output::eprint(&format!("  {COMMAND} allow {} {words}", quoted(skill)));
+    output::eprint(&format!("  {COMMAND} allow {} {words}", shell_word(skill)));
     let is_untrusted = session.engine().is_ok_and(|engine| {
         let registry = engine.registry();
         registry.find(skill).is_ok_and(|skill| !engine.trust_state(skill).is_trusted())
@@ -218,16 +219,6 @@ fn refused_line(refused: &RefusedAccess) -> String {
     format!(" {what:<9} {}{why}", escape_line(name))
 }
 
-/// A word of a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@~+,".contains(letter);
-    if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", escape_line(word).replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,7 +231,7 @@ mod tests {
         {
             assert_eq!(folder_of(path, &made), folder, "{path}");
         }
-        assert_eq!(quoted("write:a b"), "'write:a b'");
-        assert_eq!(quoted("net:x.org"), "net:x.org");
+        assert_eq!(shell_word("write:a b"), "'write:a b'");
+        assert_eq!(shell_word("net:x.org"), "net:x.org");
     }
 }

@@ -89,6 +89,16 @@ pub fn with_margin(text: &str, columns: usize) -> String {
     shown
 }
 
+/// A word of a shell.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@~+,".contains(letter);
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", escape_line(word).replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,8 +16,8 @@ use metier_core::executor::RuntimeId;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::policy::{CancelToken, Limits};
 use metier_packages::{
-    ChildPackages, Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements, SkillPackages,
-    StoredPackages,
+    AddedPackages, ChildPackages, Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements,
+    SkillPackages, StoredPackages,
 };
 use metier_skill::contract::{Contract, ProvidedTool};
 
@@ -25,9 +25,9 @@ use metier_skill::contract::{Contract, ProvidedTool};
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PreparedPackages {
-    /// The file of the skill that names them.
+    /// The file of the skill that names them; `the user` for those of [`PrepareRequest::with_package`].
     pub source: String,
-    /// The scripts that find them.
+    /// The scripts that name them; empty for what is added for all.
     pub scripts: Vec<String>,
     /// Whether nothing had to be done.
     pub was_prepared: bool,
@@ -70,7 +70,15 @@ impl Engine {
         let registry = self.registry();
         let (_, skill) = self.0.skills.current_version(registry.find(&request.skill)?)?;
         let mut prepared = Vec::new();
-        for group in self.0.package_groups(store, &skill, request.script.as_deref())? {
+        let mut groups = self.0.package_groups(store, &skill, request.script.as_deref())?;
+        let files = self.0.digests.list(&skill, &request.cancel)?.digest();
+        let noted = store.added(files)?;
+        let mut added = noted.clone();
+        for package in &request.added {
+            added.add(package, self.0.main_ecosystem(&skill)?)?;
+        }
+        groups.extend(self.0.added_groups(store, &skill, &added)?);
+        for group in groups {
             request.cancel.check()?;
             let PackageGroup { request: packages, program, scripts } = group;
             let source = packages.requirements.source.clone();
@@ -87,6 +95,9 @@ impl Engine {
                 PackageInstaller::new(&self.0, request, &untrusted).install(&packages, &program)?
             };
             prepared.push(PreparedPackages { source, scripts, was_prepared, registries, packages });
+        }
+        if added != noted {
+            store.set_added(files, &added)?;
         }
         Ok(prepared)
     }
@@ -105,6 +116,26 @@ impl EngineInner {
             found.map(|found| PackageRequest { store: store.clone(), requirements: Arc::new(found) })
         });
         Some(SkillPackages::new(skill.name().to_owned(), path.to_owned(), found))
+    }
+
+    /// The same for a run: of a shell script what the other scripts of the skill say, which may run as its processes.
+    pub(super) fn packages_of_run(
+        &self,
+        skill: &Skill,
+        path: &str,
+        source: &[u8],
+        cancel: &CancelToken,
+    ) -> Result<Option<SkillPackages>> {
+        const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
+        if let Some(packages) = self.script_packages(skill, path, source) {
+            return Ok(Some(packages));
+        }
+        let name = runtimes::interpreter_name(self.script_cache.services(), path, source);
+        if self.packages.is_none() || !name.is_some_and(|name| SHELLS.contains(&name.as_str())) {
+            return Ok(None);
+        }
+        let others = self.declared_packages(skill, &*self.digests.list(skill, cancel)?).to_vec();
+        Ok(Some(SkillPackages::of_shell_script(skill.name().to_owned(), path.to_owned(), others)))
     }
 
     /// The versions of Python that the skill names for this script; `None` where another program runs it.
@@ -152,24 +183,61 @@ impl EngineInner {
     pub(super) fn child_packages(&self, skill: &Skill, cancel: &CancelToken) -> Result<ChildPackages> {
         // Where nothing is prepared, the files of the skill need not be read.
         let is_used = self.packages.as_ref().is_some_and(PackageStore::has_requests);
-        if !is_used || matches!(skill.folder(), SkillFolder::Script(_)) {
+        if !is_used {
             return Ok(ChildPackages::default());
         }
         let files = self.digests.list(skill, cancel)?;
         let requests = self.package_requests(skill, &files);
-        let untrusted = self.package_untrusted_dirs(skill);
-        let program = |script: &str| self.package_interpreter(skill, script, b"", &untrusted).ok();
-        let mut programs: [(Ecosystem, &str, Option<Option<PathBuf>>); 2] =
-            [(Ecosystem::Python, "x.py", None), (Ecosystem::Npm, "x.cjs", None)];
+        let mut programs: Vec<(Ecosystem, Option<PathBuf>)> = Vec::new();
         let mut found = Vec::new();
-        for request in requests.iter().filter(|request| !request.requirements.is_empty()) {
+        for request in requests.into_iter().filter(|request| !request.requirements.is_empty()) {
             let ecosystem = request.requirements.ecosystem();
-            let known = programs.iter_mut().find(|(known, ..)| *known == ecosystem);
-            let program =
-                known.and_then(|(_, script, known)| known.get_or_insert_with(|| program(script)).clone());
-            found.extend(program.map(|program| (request.clone(), program)));
+            if !programs.iter().any(|(known, _)| *known == ecosystem) {
+                programs.push((ecosystem, self.plain_interpreter(skill, ecosystem).ok()));
+            }
+            let known = programs.iter().find(|(known, _)| *known == ecosystem);
+            let program = known.and_then(|(_, program)| program.clone());
+            found.extend(program.map(|program| (request, program)));
         }
         Ok(ChildPackages(found))
+    }
+
+    /// The program that a process finds by the name `python3` or `node`.
+    fn plain_interpreter(&self, skill: &Skill, ecosystem: Ecosystem) -> Result<PathBuf> {
+        let script = match ecosystem {
+            Ecosystem::Python => "x.py",
+            Ecosystem::Npm => "x.cjs",
+        };
+        self.package_interpreter(skill, script, b"", &self.package_untrusted_dirs(skill))
+    }
+
+    /// Whose package a name without a version is: one of Node if the skill has scripts for Node and none for Python.
+    fn main_ecosystem(&self, skill: &Skill) -> Result<Ecosystem> {
+        let mut main = None;
+        for path in scripts(&self.runtimes, skill)? {
+            let source = skill.folder().read(&path, Limits::MAX_READ_SIZE)?;
+            let name = runtimes::interpreter_name(self.script_cache.services(), &path, &source);
+            match name.and_then(|name| Requirements::ecosystem_of_program(&name)) {
+                Some(Ecosystem::Python) => return Ok(Ecosystem::Python),
+                other => main = main.or(other),
+            }
+        }
+        Ok(main.unwrap_or(Ecosystem::Python))
+    }
+
+    /// What a person adds to the packages of the skill, for the programs that its processes find.
+    fn added_groups(
+        &self,
+        store: &PackageStore,
+        skill: &Skill,
+        added: &AddedPackages,
+    ) -> Result<Vec<PackageGroup>> {
+        let group = |requirements: Requirements| {
+            let program = self.plain_interpreter(skill, requirements.ecosystem())?;
+            let request = PackageRequest { store: store.clone(), requirements: Arc::new(requirements) };
+            Ok(PackageGroup { request, program, scripts: Vec::new() })
+        };
+        added.requirements()?.into_iter().map(group).collect()
     }
 
     /// What is prepared for the scripts of a skill with these files: of each set of packages its digests. It is part of what is trusted.
@@ -184,8 +252,18 @@ impl EngineInner {
         digests
     }
 
-    /// The sets of packages that the scripts of a skill with these files need.
-    fn package_requests(&self, skill: &Skill, files: &FileList) -> Arc<[PackageRequest]> {
+    /// The sets of packages that the scripts of a skill with these files need, and those that a person has added.
+    fn package_requests(&self, skill: &Skill, files: &FileList) -> Vec<PackageRequest> {
+        let declared = self.declared_packages(skill, files);
+        let Some(store) = &self.packages else { return declared.to_vec() };
+        let added = store.added(files.digest()).and_then(|added| added.requirements()).unwrap_or_default();
+        let request =
+            |requirements| PackageRequest { store: store.clone(), requirements: Arc::new(requirements) };
+        declared.iter().cloned().chain(added.into_iter().map(request)).collect()
+    }
+
+    /// The sets of packages that the scripts of a skill with these files name.
+    fn declared_packages(&self, skill: &Skill, files: &FileList) -> Arc<[PackageRequest]> {
         self.digests.package_requests(skill, files.digest(), || {
             let scripts = files.files().iter().map(|file| file.path.as_str());
             let scripts = scripts.filter(|path| self.runtimes.for_path(path) == RuntimeId::EXTERNAL);

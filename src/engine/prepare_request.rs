@@ -16,6 +16,7 @@ pub struct PrepareRequest {
     pub(super) script: Option<String>,
     pub(super) grants: Vec<Permission>,
     pub(super) is_upgrade: bool,
+    pub(super) added: Vec<String>,
     pub(super) cancel: CancelToken,
 }
 
@@ -27,6 +28,7 @@ impl PrepareRequest {
             script: None,
             grants: Vec::new(),
             is_upgrade: false,
+            added: Vec::new(),
             cancel: CancelToken::new(),
         }
     }
@@ -47,6 +49,13 @@ impl PrepareRequest {
     /// Asks the registries again where packages are prepared already, for their newest versions.
     pub fn upgrade(mut self) -> Self {
         self.is_upgrade = true;
+        self
+    }
+
+    /// Prepares this package as well, for all scripts of the skill, and notes it in the store for as long as the skill has these files:
+    /// `NAME` with versions as in a `requirements.txt`, or `NAME@VERSION` of npm.
+    pub fn with_package(mut self, package: impl Into<String>) -> Self {
+        self.added.push(package.into());
         self
     }
 

@@ -58,7 +58,7 @@ impl EngineInner {
         extensions.insert::<Option<SkillPackages>>(if invocation.is_command {
             None
         } else {
-            self.script_packages(skill, &selected.path, source)
+            self.packages_of_run(skill, &selected.path, source, &CancelToken::new())?
         });
         extensions.insert::<Option<RequiredPython>>(if invocation.is_command {
             None

@@ -57,6 +57,8 @@ fn processes_of_other_languages_find_the_packages_of_their_skill() {
         let skill = project(name, text, &FILES);
         let before = metier(&skill, None, &["run", "x", "--script", name]);
         assert!(before.code != 0 && before.stdout.is_empty(), "{before:?}");
+        let help = "scripts/child.py names it; prepare the packages of the skill (`metier prepare x`)";
+        assert!(name != "main.sh" || before.stderr.contains(help), "{before:?}");
         prepare(&skill, &registry);
         for sandbox in ["--sandbox=required", "--sandbox=off"] {
             assert_says(&skill, &["--script", name, sandbox], ALL);

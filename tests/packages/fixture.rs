@@ -88,5 +88,5 @@ pub fn assert_tidy(project: &Project) {
         names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names.retain(|name| name != "lock");
-    assert!(names == ["entries", "requests"] || names.is_empty(), "{names:?}");
+    assert!(names == ["added", "entries", "requests"] || names.is_empty(), "{names:?}");
 }

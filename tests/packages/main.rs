@@ -4,6 +4,7 @@
 #![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
 #![allow(missing_docs)]
 
+mod added;
 mod archives;
 mod attacks;
 mod availability;

@@ -117,11 +117,11 @@ fn a_package_that_nobody_declared_is_named_with_the_line_to_add() {
     let skill = project("main.py", "import fitz\n", &[]);
     let answer = metier(&skill, None, &["run", "x"]);
     let help = "needs the Python package PyMuPDF (module fitz); if it should have it, add the line PyMuPDF to requirements.txt in the \
-                folder of the skill, and prepare its packages (`metier prepare x`)";
+                folder of the skill and prepare its packages, or leave its files as they are and prepare it besides (`metier prepare x --with PyMuPDF`)";
     assert!(answer.stderr.contains(help), "{answer:?}");
     let skill = project("main.py", "import fitz\n", &[("requirements.txt", "six\n")]);
     let answer = metier(&skill, None, &["run", "x"]);
-    assert!(answer.stderr.contains("add the line PyMuPDF to requirements.txt, and prepare"), "{answer:?}");
+    assert!(answer.stderr.contains("add the line PyMuPDF to requirements.txt and prepare"), "{answer:?}");
 }
 
 #[test]

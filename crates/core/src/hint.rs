@@ -29,6 +29,8 @@ pub enum Hint {
     Setting(String),
     /// Preparing the packages of the skill of this name.
     Prepare(String),
+    /// Preparing the packages of the skill of this name with these as well, which are not written into its files.
+    PrepareWith(String, Vec<String>),
     /// Naming one of the skill's scripts.
     Script,
     /// Calling one of the tools that the skill offers.
@@ -74,6 +76,9 @@ impl Hint {
             Self::Secret(name) => Self::Secret(change(name)),
             Self::Setting(name) => Self::Setting(change(name)),
             Self::Prepare(name) => Self::Prepare(change(name)),
+            Self::PrepareWith(name, packages) => {
+                Self::PrepareWith(change(name), packages.iter().map(|package| change(package)).collect())
+            }
             Self::ShowSkill(name) => Self::ShowSkill(change(name)),
             other => other.clone(),
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! packages/requests/0123….json      one set of requirements: which entry serves it, for each interpreter
+//!          added/0123….json         what a person adds to the packages of the skill with these files
 //!          entries/0123…/about.json the lock, the interpreter, and the digest of all files
 //!                        files/     what Python or Node loads: files and folders, no links
 //!          work-Ab12Cd/             a preparation in progress; a killed one is removed by the next
@@ -10,6 +11,7 @@
 //! Nothing here starts a program: the engine runs the package managers, in the sandbox.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod added_packages;
 #[cfg_attr(not(feature = "config"), allow(dead_code, reason = "without TOML nothing is read"))]
 mod declarations;
 mod npm_manifest;
@@ -31,6 +33,7 @@ mod tree;
 mod user_files;
 mod version_range;
 
+pub use self::added_packages::AddedPackages;
 pub use self::npm_manifest::check_new_lock;
 pub use self::npm_registry::NpmRegistry;
 pub use self::python_index::PythonIndex;

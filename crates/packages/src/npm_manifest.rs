@@ -1,5 +1,6 @@
 //! What a script of Node needs: the dependencies in `package.json`, and the lock of npm beside it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
@@ -39,6 +40,11 @@ impl NpmManifest {
 
     pub(super) fn names(&self) -> Vec<String> {
         self.names.clone()
+    }
+
+    /// These packages, without a lock.
+    pub(super) fn of_ranges(ranges: &BTreeMap<String, String>) -> Result<Self, String> {
+        Self::parse(&json!({"dependencies": ranges}).to_string()).map_err(|error| error.reason)
     }
 
     fn parse(text: &str) -> Result<Self, LineError> {

@@ -1,6 +1,7 @@
 //! The packages that one script needs, as its skill declares them: beside nothing else, so that no line of it decides where they come
 //! from.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
@@ -13,6 +14,9 @@ use super::toml_text;
 use super::version_range::VersionRange;
 use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
+
+/// Stands for the file of the skill where a person adds packages.
+const ADDED_SOURCE: &str = "the user";
 
 /// Whose packages they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +94,20 @@ impl Requirements {
             }
         }
         Ok(None)
+    }
+
+    /// The packages of Python that a person adds; `usage` for anything but a package with versions.
+    pub(crate) fn of_added_python<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let parse = |line: &str| Requirement::parse(line).map_err(|reason| unusable_addition(&reason));
+        let requirements = lines.into_iter().map(parse).collect::<Result<_>>()?;
+        let content = Content::Python { requirements, requires_python: None };
+        Ok(Self { source: ADDED_SOURCE.to_owned(), content })
+    }
+
+    /// The same of npm: the names with their ranges.
+    pub(crate) fn of_added_npm(ranges: &BTreeMap<String, String>) -> Result<Self> {
+        let manifest = NpmManifest::of_ranges(ranges).map_err(|reason| unusable_addition(&reason))?;
+        Ok(Self { source: ADDED_SOURCE.to_owned(), content: Content::Npm(manifest) })
     }
 
     fn python(source: &str, declared: DeclaredRequirements) -> Result<Self, LineError> {
@@ -239,6 +257,11 @@ impl Requirements {
         }
         digest.finalize().into()
     }
+}
+
+fn unusable_addition(reason: &str) -> SkillError {
+    SkillError::new(ErrorKind::Usage, format!("the package cannot be added: {reason}"))
+        .with_help("name a package with versions, such as `NAME==1.0`, and one of npm `NAME@1.0`")
 }
 
 /// The text of the block `/// script` of a Python script, and how many lines stand before it.

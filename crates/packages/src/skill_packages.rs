@@ -12,12 +12,18 @@ pub struct SkillPackages {
     skill: String,
     script: String,
     found: Result<Option<PackageRequest>>,
+    others: Vec<PackageRequest>,
 }
 
 impl SkillPackages {
     /// What was found for a script of that skill.
     pub fn new(skill: String, script: String, found: Result<Option<PackageRequest>>) -> Self {
-        Self { skill, script, found }
+        Self { skill, script, found, others: Vec::new() }
+    }
+
+    /// What a shell script has, which needs no packages itself, and whose processes are the other scripts of the skill.
+    pub fn of_shell_script(skill: String, script: String, others: Vec<PackageRequest>) -> Self {
+        Self { skill, script, found: Ok(None), others }
     }
 
     /// The packages that can be prepared.
@@ -37,17 +43,23 @@ impl SkillPackages {
             Err(error) => return (format!("its packages cannot be prepared: {error}"), None),
             Ok(request) => request.as_ref(),
         };
-        let Some(request) = request else {
+        let named = |request: &&PackageRequest| {
+            let requirements = &request.requirements;
+            requirements.ecosystem() == ecosystem
+                && packages.iter().all(|package| requirements.declares(package))
+        };
+        let Some(request) = request.or_else(|| self.others.iter().find(named)) else {
             let file = match ecosystem {
                 Ecosystem::Python => "requirements.txt",
                 Ecosystem::Npm => "the dependencies of package.json",
             };
             let lines = added_lines(ecosystem, packages);
+            let them = pronoun(packages);
             let text = format!(
-                "if it should have {}, add {lines} to {file} in the folder of the skill, and prepare its packages",
-                pronoun(packages)
+                "if it should have {them}, add {lines} to {file} in the folder of the skill and prepare its packages, or leave its files as \
+                 they are and prepare {them} besides"
             );
-            return (text, hint);
+            return (text, Some(self.prepare_with(ecosystem, packages)));
         };
         let requirements = &request.requirements;
         let new: Vec<&str> =
@@ -66,17 +78,27 @@ impl SkillPackages {
             requirements.source.clone()
         };
         let text = format!(
-            "if it should have {}, add {} to {place}, and prepare the packages of the skill",
+            "if it should have {}, add {} to {place} and prepare the packages of the skill, or leave its files as they are and prepare {} \
+             besides",
             pronoun(packages),
-            added_lines(ecosystem, &new)
+            added_lines(ecosystem, &new),
+            pronoun(&new)
         );
-        (text, hint)
+        (text, Some(self.prepare_with(ecosystem, &new)))
+    }
+
+    fn prepare_with(&self, ecosystem: Ecosystem, packages: &[&str]) -> Hint {
+        let added = |package: &&str| match ecosystem {
+            Ecosystem::Python => (*package).to_owned(),
+            Ecosystem::Npm => format!("{package}@latest"),
+        };
+        Hint::PrepareWith(self.skill.clone(), packages.iter().map(added).collect())
     }
 
     /// Whether the skill names this package.
     pub fn declares(&self, package: &str) -> bool {
-        let request = self.found.as_ref().ok().and_then(Option::as_ref);
-        request.is_some_and(|request| request.requirements.declares(package))
+        let own = self.found.as_ref().ok().and_then(Option::as_ref);
+        own.into_iter().chain(&self.others).any(|request| request.requirements.declares(package))
     }
 
     /// What helps a script that misses what this file of requirements lists.

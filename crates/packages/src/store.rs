@@ -12,16 +12,18 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::added_packages::AddedPackages;
 use super::requirements::{Ecosystem, Requirements};
 use super::stored::{InstalledInterpreter, StoredPackages};
 use super::tree::{Tree, hex};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::DirCleaner;
 use metier_core::host::metier_dirs::{package_store_dir, resolve_existing, unsafe_reason};
-use metier_core::policy::Timestamp;
+use metier_core::policy::{SkillDigest, Timestamp};
 
 const ENTRIES: &str = "entries";
 const REQUESTS: &str = "requests";
+const ADDED: &str = "added";
 const LOCK: &str = "lock";
 const RECORD: &str = "about.json";
 const FILES: &str = "files";
@@ -134,8 +136,15 @@ impl PackageStore {
         self.remove_where(|age, is_served| age > MAX_IDLE || !is_served)
     }
 
-    /// Removes everything that is prepared. Returns what it removed.
+    /// Removes everything that is prepared, and what people added. Returns what it removed.
     pub fn clear(&self) -> Result<Vec<StoredPackages>> {
+        if let Some(root) = self.open(false)? {
+            let failed = |source| SkillError::io("failed to remove packages", source);
+            let _lock = lock_store(&root).map_err(failed)?;
+            for name in names_in(&root.join(ADDED)) {
+                fs::remove_file(root.join(ADDED).join(name)).map_err(failed)?;
+            }
+        }
         self.remove_where(|_, _| true)
     }
 
@@ -196,7 +205,7 @@ impl PackageStore {
             Err(_) if !creates => return Ok(None),
             Ok(_) | Err(_) => {}
         }
-        for folder in [path.clone(), path.join(ENTRIES), path.join(REQUESTS)] {
+        for folder in [path.clone(), path.join(ENTRIES), path.join(REQUESTS), path.join(ADDED)] {
             match folder.symlink_metadata() {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return refused(&format!("{} is a link or a file", folder.display())),
@@ -213,6 +222,20 @@ impl PackageStore {
     /// Whether anything was ever prepared in it.
     pub fn has_requests(&self) -> bool {
         fs::read_dir(self.folder.join(REQUESTS)).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// What a person has added to the packages of the skill whose files have this digest.
+    pub fn added(&self, files: SkillDigest) -> Result<AddedPackages> {
+        let Some(root) = self.open(false)? else { return Ok(AddedPackages::default()) };
+        Ok(read_json(&root.join(ADDED).join(added_file(files))).unwrap_or_default())
+    }
+
+    /// Notes what a person adds to them, in place of what was noted before.
+    pub fn set_added(&self, files: SkillDigest, added: &AddedPackages) -> Result<()> {
+        let failed = |source| SkillError::io("failed to store which packages are added", source);
+        let root = self.open(true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let _lock = lock_store(&root).map_err(failed)?;
+        write_json(&root.join(ADDED).join(added_file(files)), added).map_err(failed)
     }
 
     /// Begins a preparation: an empty folder, which the package managers may change.
@@ -475,6 +498,10 @@ fn remove_tree(path: &Path) -> io::Result<()> {
             fs::remove_dir(path)
         }
     }
+}
+
+fn added_file(files: SkillDigest) -> String {
+    format!("{}.json", files.to_hex())
 }
 
 /// The lock of the store, which is waited for.

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::added_packages::AddedPackages;
 use super::requirements::{Ecosystem, Requirements};
 use super::stored::{InstalledInterpreter, StoredPackages};
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::policy::SkillDigest;
 
 /// The folder with the packages that were prepared for scripts; none on this system.
 #[derive(Clone, Debug)]
@@ -58,6 +60,16 @@ impl PackageStore {
     /// Whether anything was ever prepared in it.
     pub fn has_requests(&self) -> bool {
         false
+    }
+
+    /// Nothing is added here.
+    pub fn added(&self, _files: SkillDigest) -> Result<AddedPackages> {
+        Ok(AddedPackages::default())
+    }
+
+    /// Adds nothing; `unavailable`.
+    pub fn set_added(&self, _files: SkillDigest, _added: &AddedPackages) -> Result<()> {
+        Err(unavailable())
     }
 
     pub(crate) fn begin(&self) -> Result<Preparation> {
