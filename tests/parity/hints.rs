@@ -274,7 +274,7 @@ fn a_deadline_that_passed_while_a_script_waited_for_the_network_says_so() {
 
 #[test]
 fn a_package_that_a_script_asks_for_is_prepared() {
-    let prepare = &["needs the Python package metier-x", "`metier prepare x`"][..];
+    let prepare = &["needs the Python package metier-x", "`metier prepare x --with metier-x`"][..];
     check(
         [
             script(
@@ -295,12 +295,12 @@ fn a_package_that_a_script_asks_for_is_prepared() {
             script(
                 NODE,
                 "console.error('metier-x is not installed. Run: npm install metier-x'); process.exit(1)",
-                &["needs the npm package metier-x", "`metier prepare x`"],
+                &["needs the npm package metier-x", "`metier prepare x --with metier-x@latest`"],
             ),
             script(
                 NODE,
                 "console.error('metier-x is not installed. Run `bun add metier-x` above this script'); process.exit(1)",
-                &["needs the npm package metier-x", "`metier prepare x`"],
+                &["needs the npm package metier-x", "`metier prepare x --with metier-x@latest`"],
             ),
             script(
                 PYTHON,
@@ -308,7 +308,7 @@ fn a_package_that_a_script_asks_for_is_prepared() {
                 &[
                     "needs the Python packages metier-x, metier-y",
                     "the lines metier-x, metier-y to",
-                    "`metier prepare x`",
+                    "`metier prepare x --with metier-x --with metier-y`",
                 ],
             ),
             script(
@@ -319,7 +319,7 @@ fn a_package_that_a_script_asks_for_is_prepared() {
             script(
                 PYTHON,
                 "import sys; sys.exit('ERROR: No matching distribution found for metier-x')",
-                &["tried to install the Python package metier-x", "`metier prepare x`"],
+                &["tried to install the Python package metier-x", "`metier prepare x --with metier-x`"],
             ),
             script(
                 PYTHON,
