@@ -71,14 +71,10 @@ fn others() -> Vec<DenialCase> {
         ("python3", Fixture::python(local).grant("net"), local_socket),
         (
             "flock",
-            bash("flock \"$HOME/lock\" true"),
+            bash("flock \"$0\" true"),
             "cannot lock whole files (flock); if the script needs it, grant write",
         ),
-        (
-            "python3",
-            Fixture::python("import fcntl, os\nfcntl.flock(open(os.environ['HOME'] + '/x', 'w'), 2)"),
-            "grant write",
-        ),
+        ("python3", Fixture::python("import fcntl\nfcntl.flock(open(__file__), 2)"), "grant write"),
         (
             "flock",
             bash("echo 'bash: no-such-program: command not found' >&2; exit 127"),

@@ -30,7 +30,7 @@ fn find_what_they_need() {
     for (command, fixture, said) in [
         ("python3", Fixture::python(PYTHON), "11 checks\n"),
         ("node", Fixture::node(NODE), "11 checks\n"),
-        ("bash", Fixture::bash(SHELL), "34 checks\n"),
+        ("bash", Fixture::bash(SHELL), "33 checks\n"),
         (
             "git",
             Fixture::bash(GIT).grant("write"),
@@ -58,10 +58,12 @@ fn programs_people_use_find_what_they_need() {
             not_run("programs people use", &format!("{missing} is not installed"));
         }
         ran.assert_stdout("29 programs\n");
-        // With a grant to write a lock is one, for each who asks; without it nobody is told that they have it.
+        // A lock is one, for each who asks, also in the folders of a run that may write nowhere else; where the supervisor cannot tell whose
+        // file it is, nobody is told that they have it.
         if find_program("flock").is_some() {
             Fixture::bash(LOCKS).grant("write").deadline(120_000).run().assert_stdout("held\n200\n");
-            Fixture::bash(LOCKS).deadline(120_000).run().assert_stdout("no lock\n");
+            let own = if ran.is_in_namespaces() { "held\n200\n" } else { "no lock\n" };
+            Fixture::bash(LOCKS).deadline(120_000).run().assert_stdout(own);
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use metier::error::ErrorKind;
+use metier::policy::SandboxLevel;
+use rustix::fs::FlockOperation;
 
 use super::{assert_stopped_for_memory, case, lock_user_quotas};
 use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, level};
 
 pub const CASES: &[Case] = &[
     case(
@@ -25,6 +27,11 @@ pub const CASES: &[Case] = &[
     case("Q10", "areas of memory by the ten thousand", areas),
     case("Q11", "what is sent and never read", unread),
     case("Q12", "what is written to pipes and never read", unread_pipes),
+    case(
+        "Q13",
+        "locks on files that others lock, while the supervisor looks whose they are",
+        exchanged_locks,
+    ),
 ];
 
 fn leases() -> CaseResult {
@@ -74,6 +81,50 @@ fn locks() -> CaseResult {
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
         fixture.run().assert_refused(3, &[answer]);
     }
+    Ok(())
+}
+
+/// A script that may lock its own files locks no other one: by a link, by a path that was its own, or by a descriptor that changes while the
+/// supervisor looks at it.
+fn exchanged_locks() -> CaseResult {
+    const SCRIPT: &str = "import fcntl, os, threading
+home, tmp = os.environ['HOME'], os.environ['TMPDIR']
+theirs = os.open('own', os.O_RDONLY)
+os.symlink(os.path.abspath('own'), tmp + '/link')
+for place in [tmp + '/link', f'/proc/self/fd/{theirs}', 'own']:
+    try: fcntl.flock(open(place), fcntl.LOCK_EX); print('locked', place)
+    except OSError as error: assert error.errno == 38, error
+try: os.link('own', tmp + '/hard'); print('linked')
+except OSError: pass
+mine = os.open(home + '/mine', os.O_RDWR | os.O_CREAT)
+used, ended = os.dup(mine), False
+def exchange():
+    while not ended:
+        os.dup2(theirs, used); os.dup2(mine, used)
+thread = threading.Thread(target=exchange); thread.start()
+counts = {'yes': 0, 'no': 0}
+while min(counts.values()) < 50:
+    try: fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB); counts['yes'] += 1
+    except OSError: counts['no'] += 1
+ended = True; thread.join()
+print('done')
+";
+    let fixture = Fixture::python(SCRIPT).file("project/own", "").deadline(120_000);
+    if level() != SandboxLevel::Namespaces {
+        return Ok(());
+    }
+    let file = std::fs::File::open(fixture.at("project/own")).unwrap();
+    let engine = fixture.engine();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(fixture.invocation()));
+        while !run.is_finished() {
+            // It would be refused while the script has one.
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+            rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
+            std::thread::yield_now();
+        }
+        fixture.result(run.join().unwrap()).assert_stdout("done\n");
+    });
     Ok(())
 }
 

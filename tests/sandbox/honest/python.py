@@ -143,7 +143,7 @@ def files():
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
-            assert error.errno == errno.ENOSYS
+            assert error.errno == errno.ENOSYS  # at the level landlock
         assert mmap.mmap(file.fileno(), 0)[:] == b"x"
     shutil.rmtree(home / "a")
 

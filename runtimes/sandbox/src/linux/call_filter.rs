@@ -1,11 +1,13 @@
 //! The calls that a script makes and its supervisor answers.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
 use crate::linux::access_observer::AccessObserver;
 use crate::linux::connections::Connections;
+use crate::linux::file_locks::FileLocks;
 use crate::linux::observed_calls::ObservedCall;
 use crate::linux::{signal_filter, sys};
 use crate::{FailedConnection, Observations};
@@ -23,6 +25,7 @@ pub(super) struct ObservedCalls {
 pub(super) struct CallFilter {
     listener: OwnedFd,
     connections: Connections,
+    locks: FileLocks,
     observer: Option<AccessObserver>,
 }
 
@@ -32,7 +35,7 @@ impl CallFilter {
         if observer.is_some() {
             sys::switch_directly(&listener);
         }
-        Self { listener, connections, observer }
+        Self { listener, connections, locks: FileLocks::default(), observer }
     }
 
     /// The first is readable when a call waits; the others are ready when a call can be ended.
@@ -42,9 +45,15 @@ impl CallFilter {
         std::iter::once(calls).chain(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)))
     }
 
-    /// Ends the calls that have waited for their connection, which is there now.
+    /// How long until calls that wait for a lock are looked at again, if there are any.
+    pub(super) fn retry_interval(&self) -> Option<Duration> {
+        self.locks.retry_interval()
+    }
+
+    /// Ends the calls that have waited for a connection or a lock, which is there now.
     pub(super) fn end_ready(&mut self) {
         self.connections.end_ready(&self.listener);
+        self.locks.end_ready(&self.listener);
     }
 
     /// Answers the call that has waited longest. As long as the program has not begun, it is one of the sandbox itself.
@@ -53,6 +62,7 @@ impl CallFilter {
         let Ok(call) = sys::receive_call(&self.listener) else { return };
         match (call.number, ObservedCall::find(call.number), &mut self.observer) {
             (libc::SYS_connect, ..) => self.connections.answer(&self.listener, call),
+            (libc::SYS_flock, ..) => self.locks.answer(&self.listener, call, &self.connections),
             (_, Some(found), Some(observer)) if has_begun => {
                 observer.observe(&self.listener, &call, found);
             }

@@ -225,6 +225,13 @@ impl Connections {
     /// The socket at this path, which lies in a folder of the run.
     fn open(&self, thread: Pid, path: &Path) -> Result<OwnedFd, Errno> {
         let whole = if path.is_absolute() { path.to_owned() } else { working_directory(thread)?.join(path) };
+        let found = self.open_below(&whole)?;
+        let is_socket = FileType::from_raw_mode(fstat(&found)?.st_mode).is_socket();
+        if is_socket { Ok(found) } else { Err(Errno::CONNREFUSED) }
+    }
+
+    /// What is at this absolute path, which lies in a folder of the run.
+    pub(super) fn open_below(&self, whole: &Path) -> Result<OwnedFd, Errno> {
         let below = self
             .folders
             .iter()
@@ -235,12 +242,10 @@ impl Connections {
             | ResolveFlags::NO_MAGICLINKS
             | ResolveFlags::NO_XDEV;
         let found = openat2(folder, rest, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), beneath);
-        let found = found.map_err(|errno| match errno {
+        found.map_err(|errno| match errno {
             Errno::XDEV | Errno::LOOP => Errno::PERM,
             other => other,
-        })?;
-        let is_socket = FileType::from_raw_mode(fstat(&found)?.st_mode).is_socket();
-        if is_socket { Ok(found) } else { Err(Errno::CONNREFUSED) }
+        })
     }
 }
 

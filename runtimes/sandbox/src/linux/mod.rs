@@ -15,6 +15,7 @@ mod child_processes;
 mod cleanup_list;
 mod connections;
 mod fd_passing;
+mod file_locks;
 mod fork_server;
 mod ipc;
 mod layers;

@@ -335,7 +335,9 @@ impl SupervisedTree {
             if until.is_some_and(|until| until <= now) {
                 return false;
             }
-            let wakes = until.into_iter().chain(next).min();
+            let retry = self.call_filter.as_ref().and_then(CallFilter::retry_interval);
+            let wakes =
+                until.into_iter().chain(next).chain(retry.and_then(|time| now.checked_add(time))).min();
             let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
             let mut fds = Vec::with_capacity(4);
             fds.push(PollFd::new(&self.sigchld, PollFlags::IN));
@@ -346,7 +348,7 @@ impl SupervisedTree {
             let [ended, hung_up] = [0, 1].map(|at| !events(at).is_empty());
             let (called, can_end) = (events(2), fds.iter().skip(3).any(|fd| !fd.revents().is_empty()));
             drop(fds);
-            if can_end {
+            if retry.is_some() || can_end {
                 self.call_filter.iter_mut().for_each(CallFilter::end_ready);
             }
             if called.contains(PollFlags::IN) {

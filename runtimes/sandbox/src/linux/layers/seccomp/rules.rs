@@ -293,8 +293,11 @@ pub(super) fn syscall_rules(options: SeccompOptions) -> Vec<SyscallRule> {
     set_action(ABSENT, &SyscallAction::Errno(libc::ENOSYS));
     if !options.allow_flock {
         // As on a file system without locks, for which programs are prepared: those that can do without continue, the
-        // others report it. A lock that is granted but not held would be worse than none.
-        set_action(&[libc::SYS_flock], &SyscallAction::Errno(libc::ENOSYS));
+        // others report it. A lock that is granted but not held would be worse than none. The supervisor, where it answers calls on
+        // the run's own files, locks those.
+        let refused = SyscallAction::Errno(libc::ENOSYS);
+        let action = if options.local_sockets { SyscallAction::Notify } else { refused };
+        set_action(&[libc::SYS_flock], &action);
     }
     if options.gaps.truncation {
         set_action(&[libc::SYS_truncate], &SyscallAction::Errno(libc::EPERM));
