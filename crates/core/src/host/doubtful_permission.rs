@@ -15,7 +15,7 @@ pub fn opens_more(name: &str) -> bool {
         "write" => {
             let is_obeyed = |part: &str| {
                 let part = part.to_ascii_lowercase();
-                part.starts_with('.') || part.ends_with(".git") || part.ends_with("hooks")
+                part.starts_with('.') || [".git", "hooks"].iter().any(|end| part.ends_with(end))
             };
             scope.split('/').any(is_obeyed) || PathProtection::default().protects_write(scope)
         }
