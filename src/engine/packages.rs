@@ -134,8 +134,17 @@ impl EngineInner {
         if self.packages.is_none() || !name.is_some_and(|name| SHELLS.contains(&name.as_str())) {
             return Ok(None);
         }
-        let others = self.declared_packages(skill, &*self.digests.list(skill, cancel)?).to_vec();
+        let Some(files) = self.files_with_digest(skill, cancel)? else { return Ok(None) };
+        let others = self.declared_packages(skill, &files).to_vec();
         Ok(Some(SkillPackages::of_shell_script(skill.name().to_owned(), path.to_owned(), others)))
+    }
+
+    /// The files of a skill; `None` if it has no digest, and so nothing that was prepared for it: one with a virtual environment has links
+    /// that lead out of it.
+    fn files_with_digest(&self, skill: &Skill, cancel: &CancelToken) -> Result<Option<Arc<FileList>>> {
+        let files = self.digests.list(skill, cancel).ok();
+        cancel.check()?;
+        Ok(files)
     }
 
     /// The versions of Python that the skill names for this script; `None` where another program runs it.
@@ -186,7 +195,7 @@ impl EngineInner {
         if !is_used {
             return Ok(ChildPackages::default());
         }
-        let files = self.digests.list(skill, cancel)?;
+        let Some(files) = self.files_with_digest(skill, cancel)? else { return Ok(ChildPackages::default()) };
         let requests = self.package_requests(skill, &files);
         let mut programs: Vec<(Ecosystem, Option<PathBuf>)> = Vec::new();
         let mut found = Vec::new();

@@ -46,7 +46,7 @@ fn assert_question(message: &str) {
         "The plan of the skill project/.metier:plan@0.0.0 has come to its review look.",
         "What the plan says of it, which nobody has checked: Just a look\\u{202e}\\u{200b}\n",
         "The digest of the changes: ",
-        "All of the changes:\n- changed: docs/a.txt\n",
+        "All of the changes:\n- changed: docs/a.txt (31 bytes)\n",
         "The lines of docs/a.txt:\n",
         "    +new \\u{202e}\\u{200b}\n    +All of the changes:\n",
         "Its script: scripts/sequence.json\n",
