@@ -18,7 +18,7 @@ fn a_syntax_error_has_its_place() {
     let error = invalid(&source("(module\n  (func (i32.nonsense)))"), "unknown operator");
     let at = error.location().unwrap();
     assert_eq!((at.file.as_str(), at.line, at.column), ("scripts/main.wat", Some(2), Some(10)));
-    invalid(&source(""), "expected");
+    invalid(&source(""), "is no WebAssembly module");
     invalid(&source([0xFF, 0xFE]), "is no WebAssembly module");
     invalid(&source(b"\0asm\x01\0\0\0\xFF"), "not a module that runs here");
     invalid(&source(b"\0asm\x0d\0\x01\0"), "not a module that runs here");
