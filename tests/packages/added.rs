@@ -3,31 +3,18 @@
 use std::fs;
 
 use crate::archives::wheel;
-use crate::fixture::{Project, SKILL, entries, has_manager, metier, project, store};
-use crate::registry::{Registry, RunningRegistry};
+use crate::fixture::{
+    Project, SKILL, alpha_and_beta, assert_says, entries, has_manager, metier, project, store,
+};
+use crate::registry::RunningRegistry;
 
 fn registry() -> RunningRegistry {
-    let files = [
-        ("package.json", r#"{"name": "beta", "version": "1.0.0", "main": "index.js"}"#),
-        ("index.js", "module.exports = {value: 2};\n"),
-    ];
-    let wheel = |name, version, text: &str| wheel(name, version, &[], &[(&format!("{name}.py"), text)]);
-    Registry::default()
-        .python("alpha", "alpha-1.0-py3-none-any.whl", wheel("alpha", "1.0", "VALUE = 1\n"))
-        .python("alpha", "alpha-2.0-py3-none-any.whl", wheel("alpha", "2.0", "VALUE = 2\n"))
-        .python("gamma", "gamma-1.0-py3-none-any.whl", wheel("gamma", "1.0", "VALUE = 3\n"))
-        .npm("beta", "1.0.0", &files)
-        .start()
+    let gamma = wheel("gamma", "1.0", &[], &[("gamma.py", "VALUE = 3\n")]);
+    alpha_and_beta().python("gamma", "gamma-1.0-py3-none-any.whl", gamma).start()
 }
 
 fn has_managers() -> bool {
     has_manager("uv", "packages that are added") && has_manager("npm", "packages that are added")
-}
-
-#[track_caller]
-fn assert_says(skill: &Project, args: &[&str], expected: &str) {
-    let answer = metier(skill, None, &[&["run", "x"], args].concat());
-    assert_eq!(answer.stdout.trim(), expected, "{args:?}: {answer:?}");
 }
 
 #[track_caller]

@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use crate::archives::wheel;
-use crate::fixture::{Project, entries, has_manager, metier, prepare, project, store};
-use crate::registry::{Registry, RunningRegistry};
+use crate::fixture::{alpha_and_beta, assert_says, entries, has_manager, metier, prepare, project, store};
+use crate::registry::RunningRegistry;
 
 /// What a script says that runs the others of its skill: in Python, as CommonJS, and as an ES module.
 const FILES: [(&str, &str); 4] = [
@@ -23,26 +22,11 @@ const SHELL: &str =
 const ALL: &str = "python 1\ncjs 2\nmjs 2";
 
 fn registry() -> RunningRegistry {
-    let files = [
-        ("package.json", r#"{"name": "beta", "version": "1.0.0", "main": "index.js"}"#),
-        ("index.js", "module.exports = {value: 2};\n"),
-    ];
-    let wheel = |version, text| wheel("alpha", version, &[], &[("alpha.py", text)]);
-    Registry::default()
-        .python("alpha", "alpha-1.0-py3-none-any.whl", wheel("1.0", "VALUE = 1\n"))
-        .python("alpha", "alpha-2.0-py3-none-any.whl", wheel("2.0", "VALUE = 2\n"))
-        .npm("beta", "1.0.0", &files)
-        .start()
+    alpha_and_beta().start()
 }
 
 fn has_managers() -> bool {
     has_manager("uv", "packages of child processes") && has_manager("npm", "packages of child processes")
-}
-
-#[track_caller]
-fn assert_says(skill: &Project, args: &[&str], expected: &str) {
-    let answer = metier(skill, None, &[&["run", "x"], args].concat());
-    assert_eq!(answer.stdout.trim(), expected, "{args:?}: {answer:?}");
 }
 
 #[test]

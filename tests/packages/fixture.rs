@@ -8,8 +8,9 @@ mod cli;
 
 pub use cli::{Answer, Project, write};
 
+use crate::archives::wheel;
 use crate::not_run::{find_program, not_run};
-use crate::registry::RunningRegistry;
+use crate::registry::{Registry, RunningRegistry};
 
 pub const SKILL: &str = ".metier/skills/x";
 
@@ -89,4 +90,23 @@ pub fn assert_tidy(project: &Project) {
     names.sort();
     names.retain(|name| name != "lock");
     assert!(names == ["added", "entries", "requests"] || names.is_empty(), "{names:?}");
+}
+
+/// A registry with two versions of a package of Python, `alpha`, and one of a package of Node, `beta`.
+pub fn alpha_and_beta() -> Registry {
+    let wheel = |version, text| wheel("alpha", version, &[], &[("alpha.py", text)]);
+    let files = [
+        ("package.json", r#"{"name": "beta", "version": "1.0.0", "main": "index.js"}"#),
+        ("index.js", "module.exports = {value: 2};\n"),
+    ];
+    Registry::default()
+        .python("alpha", "alpha-1.0-py3-none-any.whl", wheel("1.0", "VALUE = 1\n"))
+        .python("alpha", "alpha-2.0-py3-none-any.whl", wheel("2.0", "VALUE = 2\n"))
+        .npm("beta", "1.0.0", &files)
+}
+
+#[track_caller]
+pub fn assert_says(skill: &Project, args: &[&str], expected: &str) {
+    let answer = metier(skill, None, &[&["run", "x"], args].concat());
+    assert_eq!(answer.stdout.trim(), expected, "{args:?}: {answer:?}");
 }
