@@ -100,9 +100,10 @@ fn question(case: &Case<'_>) -> Value {
 
 /// Names the case, whatever the address of the server.
 fn key(case: &Case<'_>) -> String {
-    let mut question = question(case).to_string();
+    let mut question = question(case);
     if let Some(server) = case.server {
-        question = question.replace(server, "SERVER");
+        // Nowhere else: a port's digits are also among those of a module.
+        question["input"] = case.input.to_string().replace(server, "SERVER").into();
     }
-    hex(&Sha256::digest(question)[..16])
+    hex(&Sha256::digest(question.to_string())[..16])
 }
