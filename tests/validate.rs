@@ -316,6 +316,16 @@ fn two_files_that_differ_in_case_are_reported() {
 
 #[cfg(unix)]
 #[test]
+fn a_skill_file_that_is_a_link_to_one_of_the_project_is_checked() {
+    let project = skill("").skill("source/y").file(".metier/skills/y/notes.md", "");
+    std::os::unix::fs::symlink("../../../source/y/SKILL.md", project.path(".metier/skills/y/SKILL.md"))
+        .unwrap();
+    let answer = project.metier(&["validate", ".metier/skills/y"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "1 skill checked: 1 valid\n"), "{answer:?}");
+}
+
+#[cfg(unix)]
+#[test]
 fn a_skill_file_that_is_a_link_stays_in_its_folder() {
     let project = skill("").file("secret", "---\nname: TOP_SECRET\n---\n").file("y/notes.md", "");
     std::os::unix::fs::symlink("../secret", project.path("y/SKILL.md")).unwrap();

@@ -17,7 +17,7 @@ use crate::registry::skill_dir::SkillDir;
 use metier_core::error::{Result, SkillError};
 use metier_core::host::file_stat::{FileStat, now};
 use metier_core::host::files::EntryKind;
-use metier_core::host::outward_link::outward_link_error;
+use metier_core::host::outward_link::{open_linked_skill_file, outward_link_error};
 use metier_skill::Manifest;
 use metier_skill::contract::CONTRACT_FILES;
 use metier_skill::inline_metadata::{InlineMetadata, MAX_HEAD, undescribed_diagnostic};
@@ -194,7 +194,12 @@ fn read_skill_file(
     let folder_stat = folder.stat().ok();
     let mut stats = DefinitionStats { folder: folder_stat, file: None, contract: None };
     let (mut head, mut contract) = (Vec::new(), Vec::new());
-    let parsed = match read_with_stat(folder, file, frontmatter_reader::read_frontmatter) {
+    let read = read_with_stat(folder, file, frontmatter_reader::read_frontmatter).or_else(|error| {
+        let linked = open_linked_skill_file(&candidate.path, file).ok_or(error)?;
+        let stat = FileStat::of_open(&linked)?;
+        Ok((frontmatter_reader::read_frontmatter(linked)?, stat))
+    });
+    let parsed = match read {
         Ok((read, stat)) => {
             (head, stats.file) = (read, Some(stat));
             Ok(load(&head, SkillLocation { directory: &directory, file_name: file }))

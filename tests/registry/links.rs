@@ -80,20 +80,39 @@ fn ten_thousand_links_to_one_folder_cost_one_look() {
 }
 
 #[test]
-fn a_linked_skill_file_is_read_inside_its_folder_and_nowhere_else() {
+fn a_linked_skill_file_is_read_inside_its_project_if_it_is_one() {
     let project = Project::new()
         .file(".metier/skills/stays/docs/real.md", "---\nname: stays\ndescription: d\n---\nthe text\n")
         .link("docs/real.md", ".metier/skills/stays/SKILL.md")
-        .skill("secret")
-        .link("../../../secret/SKILL.md", ".metier/skills/leaves/SKILL.md")
-        .link("/etc/hostname", ".metier/skills/absolute/SKILL.md");
-    let secret = project.path("secret/SKILL.md");
-    let project = project.link(secret, ".metier/skills/round/SKILL.md");
+        .skill("source/shared")
+        .link("../../../source/shared/SKILL.md", ".agents/skills/shared/SKILL.md")
+        .skill("absolute");
+    let target = project.path("absolute/SKILL.md");
+    let project = project.link(target, ".metier/skills/absolute/SKILL.md");
     let registry = project.registry();
-    assert_eq!(names(&registry), ["stays"]);
+    assert_eq!(names(&registry), ["absolute", "shared", "stays"]);
     assert_eq!(registry.find("stays").unwrap().body().unwrap(), "the text");
-    for name in ["leaves", "absolute", "round"] {
+    let path = project.path(".agents/skills/shared/SKILL.md");
+    assert_eq!(registry.find("shared").unwrap().path(), path.display().to_string());
+    assert_eq!(problems(&registry), "");
+}
+
+#[test]
+fn a_linked_skill_file_of_another_name_or_place_is_not_read() {
+    let elsewhere = Project::new().skill("elsewhere");
+    let project = Project::new()
+        .file("secret.md", "---\nname: text\ndescription: d\n---\n")
+        .link("../../../secret.md", ".metier/skills/text/SKILL.md")
+        .file("hidden/SKILL.md", "---\nname: hop\ndescription: d\n---\n")
+        .link("../secret.md", "hop/SKILL.md")
+        .link("../../../hop/SKILL.md", ".metier/skills/hop/SKILL.md")
+        .link("/etc/hostname", ".metier/skills/absolute/SKILL.md")
+        .link(elsewhere.path("elsewhere/SKILL.md"), ".metier/skills/elsewhere/SKILL.md")
+        .link("/dev/zero", ".metier/skills/device/SKILL.md");
+    let registry = project.registry();
+    assert!(names(&registry).is_empty(), "{:?}", names(&registry));
+    for name in ["absolute", "device", "elsewhere", "hop", "text"] {
         refused(&registry, name, ErrorKind::InvalidSkill);
     }
-    assert_eq!(skipped(&registry).len(), 3, "{}", problems(&registry));
+    assert_eq!(skipped(&registry).len(), 5, "{}", problems(&registry));
 }

@@ -180,6 +180,42 @@ fn state_is_written_and_never_run() {
 }
 
 #[test]
+fn the_text_behind_a_linked_skill_file_is_part_of_what_is_trusted() {
+    let text = |tools: &str| format!("---\nname: x\ndescription: d\nallowed-tools: {tools}\n---\nText\n");
+    let stage = Stage::with(
+        Project::new()
+            .file("source/SKILL.md", text("Read"))
+            .file(&format!("{SKILL}/scripts/main.lua"), "return ctx.read_file('source/SKILL.md') ~= nil")
+            .link("../../../source/SKILL.md", &format!("{SKILL}/SKILL.md")),
+    );
+    let engine = stage.engine();
+    trust(&engine, "x");
+    stage.remember("x", &["read"]);
+    assert_eq!(value(for_model(&engine)), json!(true));
+    let files = engine.skill_files(engine.registry().find("x").unwrap()).unwrap();
+    assert!(files.files.files().iter().any(|file| file.path == "SKILL.md" && !file.link), "{files:?}");
+    let [target, other] = ["source/SKILL.md", "source/other.md"].map(|path| stage.project.path(path));
+    let changes: [&dyn Fn(); 3] = [
+        &|| write(&target, text("Read, Write")),
+        &|| fs::remove_file(&target).unwrap(),
+        // Replaced by a link to a file of another name.
+        &|| {
+            write(&other, text("Read"));
+            symlink("other.md", &target).unwrap();
+        },
+    ];
+    for change in changes {
+        change();
+        assert!(for_model(&engine).result.is_err());
+        assert!(for_model(&stage.engine()).result.is_err(), "in an engine that reads it anew");
+    }
+    fs::remove_file(&target).unwrap();
+    write(&target, text("Read"));
+    assert_eq!(value(for_model(&stage.engine())), json!(true));
+    assert_eq!(value(for_model(&engine)), json!(true), "it is what was trusted");
+}
+
+#[test]
 fn a_skill_without_a_digest_is_trusted_by_its_folder_only() {
     let stage = Stage::with(Project::lua("return 1").link("/etc/passwd", &format!("{SKILL}/link")));
     let engine = stage.engine();

@@ -8,7 +8,7 @@ use metier::engine::{Runtimes, main_script_runtime};
 use metier::error::{ErrorKind, SkillError};
 use metier::registry::{Problem, Registry, Skill};
 use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse};
-use metier_core::host::outward_link::outward_link_error;
+use metier_core::host::outward_link::{open_linked_skill_file, outward_link_error};
 use metier_skill::contract::CONTRACT_FILES;
 use serde::Serialize;
 
@@ -259,6 +259,10 @@ fn open_skill_file(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnost
         Diagnostic::new(&lints::UNREADABLE, "", &(0..0), SkillError::io(attempt, error).message())
     };
     let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
-    let read = skill_file::read(&dir, file).map_err(failed)?;
+    let read = skill_file::read(&dir, file).or_else(|error| {
+        let linked = open_linked_skill_file(path, file).ok_or(error)?;
+        skill_file::read_open(linked, skill_file::MAX_BYTES)
+    });
+    let read = read.map_err(failed)?;
     Ok((dir, read))
 }

@@ -1,5 +1,6 @@
 //! Reads a file of a skill: a regular file inside the skill's folder, up to a maximum size.
 
+use std::fs::File;
 use std::io::{self, Read};
 
 use cap_fs_ext::OpenOptionsSyncExt;
@@ -32,6 +33,11 @@ pub fn read_up_to(folder: &Dir, name: &str, max: usize) -> io::Result<SkillFile>
     if !file.metadata()?.is_file() {
         return Err(refuse());
     }
+    read_open(file.into_std(), max)
+}
+
+/// The same of a regular file that is open.
+pub fn read_open(file: File, max: usize) -> io::Result<SkillFile> {
     let mut bytes = Vec::new();
     file.take(max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(truncate_at_character(bytes, max))

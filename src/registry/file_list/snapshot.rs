@@ -1,5 +1,6 @@
 //! A list of files with the stats under which it was read, so that only what changed is read again.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::Files;
 use metier_core::host::file_stat::{FileStat, now};
 use metier_core::host::files::{EntryKind, TreeEntry, TreeStat};
+use metier_core::host::outward_link::open_linked_skill_file;
 use metier_core::policy::{CancelToken, SkillDigest};
 
 /// Maximum bytes of all files of a skill that has a digest.
@@ -44,7 +46,8 @@ impl FileListSnapshot {
     /// The list of the files in this folder, without those below the paths `excluded`. Files that have the same stat as in `earlier`
     /// and cannot have changed since are not read again.
     ///
-    /// Fails for what has no digest: a link that leads out of the folder, a FIFO, a socket, a device, too many files or bytes.
+    /// Fails for what has no digest: a link that leads out of the folder, a FIFO, a socket, a device, too many files or bytes. A
+    /// `SKILL.md` that is a link to another one is listed as a file with the content of that.
     pub(crate) fn read(
         files: &Files,
         excluded: &[String],
@@ -69,7 +72,15 @@ impl FileListSnapshot {
                 |source| SkillError::io(format_args!("failed to read {}", entry.display_path()), source);
             let listed = match entry.kind {
                 EntryKind::Dir => return Ok(true),
-                EntryKind::Symlink => link(entry)?,
+                EntryKind::Symlink => match link(entry) {
+                    Ok(link) => link,
+                    Err(error) => {
+                        let linked = open_linked_skill_file(files.root(), &entry.path).ok_or(error)?;
+                        let stat = FileStat::of_open(&linked).map_err(failed)?;
+                        buffer.resize(BUFFER, 0);
+                        read_file(entry, (linked, TreeStat { stat, mode: 0 }), &mut buffer, left, cancel)?
+                    }
+                },
                 EntryKind::Other => return Err(undigestible(entry, "is neither a file nor a folder")),
                 EntryKind::File => {
                     // Where all files are read, each has its stat from when it is opened.
@@ -82,7 +93,7 @@ impl FileListSnapshot {
                         unchanged
                     } else {
                         buffer.resize(BUFFER, 0);
-                        read_file(entry, &mut buffer, left, cancel)?
+                        read_file(entry, entry.open().map_err(failed)?, &mut buffer, left, cancel)?
                     }
                 }
             };
@@ -133,12 +144,12 @@ fn inspect_state(entry: &TreeEntry<'_>) -> Result<bool> {
 
 fn read_file(
     entry: &TreeEntry<'_>,
+    (mut file, TreeStat { stat, mode }): (File, TreeStat),
     buffer: &mut [u8],
     max: u64,
     cancel: &CancelToken,
 ) -> Result<(ListedFile, FileStat)> {
     let failed = |source| SkillError::io(format_args!("failed to read {}", entry.display_path()), source);
-    let (mut file, TreeStat { stat, mode }) = entry.open().map_err(failed)?;
     let (mut digest, mut size) = (Sha256::new(), 0);
     loop {
         cancel.check()?;
