@@ -39,8 +39,26 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> 
         return Err(refuse(ErrorData::invalid_request("the id has half of a character", None)));
     }
     let is_shortened = content.len() < bytes.len();
-    let is_changed = keep_task_parts(&mut value) || is_repaired || is_shortened;
+    let is_replaced = replace_empty_lists(&mut value);
+    let is_changed = keep_task_parts(&mut value) || is_replaced || is_repaired || is_shortened;
     Ok(MessageText { value, is_changed })
+}
+
+/// Makes objects of empty lists where the protocol has only objects: PHP writes an empty object as `[]`. Returns whether there were any.
+fn replace_empty_lists(message: &mut Value) -> bool {
+    let mut is_replaced = false;
+    let mut replace = |value: &mut Value| {
+        if value.as_array().is_some_and(Vec::is_empty) {
+            *value = Value::Object(serde_json::Map::new());
+            is_replaced = true;
+        }
+    };
+    for pointer in ["/params", "/params/_meta", "/params/arguments", "/params/capabilities"] {
+        message.pointer_mut(pointer).into_iter().for_each(&mut replace);
+    }
+    let capabilities = message.pointer_mut("/params/capabilities").and_then(Value::as_object_mut);
+    capabilities.into_iter().flat_map(serde_json::Map::values_mut).for_each(replace);
+    is_replaced
 }
 
 /// The message that this JSON is, read from these bytes.
@@ -94,6 +112,29 @@ mod tests {
         let answer = |refused: RefusedMessage| serde_json::from_slice::<Value>(&refused.answer()).unwrap();
         let message = read_message(bytes).map_err(answer)?;
         typed_message(message.value.clone(), bytes).map(|_| message.value).map_err(answer)
+    }
+
+    #[test]
+    fn an_empty_list_is_an_empty_object_where_the_protocol_has_objects() {
+        for (text, read_as) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[]}"#, json!({})),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":[]}}"#,
+                json!({"name": "x", "arguments": {}}),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"_meta":[],"capabilities":{"sampling":[]}}}"#,
+                json!({"_meta": {}, "capabilities": {"sampling": {}}}),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":[]}}}"#,
+                json!({"name": "x", "arguments": {"a": []}}),
+            ),
+        ] {
+            assert_eq!(read(text.as_bytes()).unwrap()["params"], read_as, "{text}");
+        }
+        let one = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}"#;
+        assert_eq!(read(one).unwrap_err()["error"]["code"], -32600);
     }
 
     #[test]
