@@ -23,6 +23,7 @@ mod scripts;
 mod secrets;
 mod sequence;
 mod trust;
+mod walks;
 mod wasm_calls;
 mod worker_calls;
 
@@ -46,6 +47,9 @@ fn main() {
         scripts::measure_starts();
         scripts::measure_connections();
         secrets::measure_requests();
+    }
+    if is_selected("walks") {
+        walks::measure_projects();
     }
     if is_selected("previews") {
         previews::measure_commands();

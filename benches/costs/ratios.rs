@@ -259,6 +259,24 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         AddedMicros(10.0, previews::FILES),
     ),
     (
+        "`metier exec -- true` in a project of 200,000 files, ten folders changed / in an empty one",
+        "scripts/walk_large_command",
+        "scripts/walk_empty_command",
+        AddedMicros(40_000.0, 1),
+    ),
+    (
+        "the same in a host that is up / in an empty project",
+        "scripts/walk_large_host",
+        "scripts/walk_empty_host",
+        AddedMicros(5_000.0, 1),
+    ),
+    (
+        "`metier exec -- true` in a project of 200,000 files, ten folders changed / `find` in it",
+        "scripts/walk_large_command",
+        "scripts/walk_find",
+        Informational,
+    ),
+    (
         "`metier changes apply` of 2,000 new files, whole command / `cp -r` of them",
         "scripts/apply",
         "scripts/copy",
