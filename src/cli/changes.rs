@@ -116,7 +116,8 @@ pub(super) fn show(
 ) -> Result<u8> {
     let set = &stored.set;
     if session.json() {
-        let diffs = project.map_or_else(Vec::new, |project| store.text_diffs_as_json(set, project));
+        let diffs =
+            project.map_or_else(Vec::new, |project| store.text_diffs_as_json(set, project, |text| text));
         return output::print_json(&json!({"change_set": stored, "diffs": diffs})).map(|()| 0);
     }
     output::print(&format!("{}  {}  {}", set.id, shorten_line(&set.skill, 60), set.ended))?;

@@ -235,7 +235,7 @@ impl Preview {
     ) -> Result<(ChangeSet, ChangesReport, bool)> {
         let project = self.copy.project();
         let (set, upper) = self.copy.read()?;
-        let mut report = ChangesReport::new(self.filter.apply(json!(set)), set.digest());
+        let mut report = ChangesReport::new(set.to_json_with(|text| self.filter.apply(text)), set.digest());
         // What is shown, and decides about nothing.
         let shown: ChangeSet = serde_json::from_value(report.set.clone()).map_err(|error| {
             let sentence = format!("the changes of the run cannot be shown without its secrets: {error}");
@@ -249,10 +249,7 @@ impl Preview {
         }
         let store = ChangeStore::user()?;
         let stored = store.keep(&set, upper.as_fd())?;
-        let diffs = || {
-            let diffs = store.text_diffs_as_json(&stored.set, project).into_iter();
-            diffs.map(|diff| self.filter.apply(diff)).collect::<Vec<_>>()
-        };
+        let diffs = || store.text_diffs_as_json(&stored.set, project, |text| self.filter.apply(text));
         if session.json() {
             report.diffs = diffs();
         }

@@ -115,17 +115,15 @@ impl PlanReviewer {
         self.overlay.end();
         let (set, upper) = copy.read()?;
         let digest = set.digest();
-        let mut report = ChangesReport::new(json!(set), digest.clone());
+        let redaction = ctx.redaction();
+        let shown = |text| redaction.value(text).into_inner();
+        let mut report = ChangesReport::new(set.to_json_with(shown), digest.clone());
         // What somebody agrees to is out of reach of the script before it is shown.
         let is_stored = !set.changes.is_empty();
         if is_stored {
             let stored = self.store.keep(&set, upper.as_fd())?;
-            report.diffs = self.store.text_diffs_as_json(&stored.set, copy.project());
+            report.diffs = self.store.text_diffs_as_json(&stored.set, copy.project(), shown);
         }
-        let redaction = ctx.redaction();
-        report.set = redaction.value(report.set).into_inner();
-        let diffs = std::mem::take(&mut report.diffs).into_iter();
-        report.diffs = diffs.map(|diff| redaction.value(diff).into_inner()).collect();
         let agreed = ctx.ask_to_apply(step, text, report);
         if !is_stored {
             return agreed.map(|()| json!({"id": null, "digest": digest, "applied": 0}));

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Engine, EngineInner, Invocation, Preview};
 use crate::audit::{AuditClient, ChangeSetDecision};
@@ -230,17 +230,15 @@ impl RunningCopy {
         let Purpose::Preview(kind) = self.purpose else { return Ok(None) };
         self.end();
         let (set, upper) = self.copy.read()?;
-        let mut report = ChangesReport::new(json!(set), set.digest());
+        let mut report = ChangesReport::new(set.to_json_with(shown), set.digest());
         if !set.changes.is_empty() {
             let stored = self.store.keep(&set, upper.as_fd())?;
-            report.diffs = self.store.text_diffs_as_json(&stored.set, self.copy.project());
+            report.diffs = self.store.text_diffs_as_json(&stored.set, self.copy.project(), shown);
             report.is_stored = kind == Preview::Store;
             if !report.is_stored {
                 self.store.discard(&stored.set.id)?;
             }
         }
-        report.set = shown(report.set);
-        report.diffs = report.diffs.into_iter().map(shown).collect();
         Ok(Some(report))
     }
 }

@@ -413,6 +413,31 @@ fn what_a_preview_prints_has_no_secret_of_the_run() {
 }
 
 #[test]
+fn a_secret_that_is_a_word_of_change_sets_leaves_them_readable() {
+    for word in ["created", "changed", "symlink", "changes", "identity"] {
+        let project = project_with_secret();
+        if preview(&project, &["exec", "--preview", "--", "true"]).is_none() {
+            return;
+        }
+        for args in [&["--json"][..], &[]] {
+            let mut command = project.command(&[&WITH_SECRET[..], args].concat());
+            let answer: Answer = command.env("TOKEN", word).output().unwrap().into();
+            assert_eq!(answer.code, 0, "{word} {args:?}: {answer:?}");
+            let shown = if args.is_empty() { &answer.stderr } else { &answer.stdout };
+            assert!(shown.contains("docs/[secret:TOKEN].txt"), "{word} {args:?}: {answer:?}");
+            if !args.is_empty() {
+                let outcome: Value = serde_json::from_str(shown).unwrap();
+                let changes = outcome["changes"]["changes"].as_array().unwrap();
+                let mut kinds: Vec<&str> =
+                    changes.iter().map(|change| change["kind"].as_str().unwrap()).collect();
+                kinds.sort_unstable();
+                assert_eq!(kinds, ["changed", "created"], "{word}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_question_about_a_preview_has_no_secret_and_applies_what_was_made() {
     let project = project_with_secret();
     if preview(&project, &["exec", "--preview", "--", "true"]).is_none() {

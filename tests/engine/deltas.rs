@@ -347,8 +347,13 @@ fn what_somebody_changes_in_the_project_meanwhile_is_a_conflict() {
     let project = project().skill_with("lua", "allowed-tools: read write tool:change\n", "main.lua", lua);
     let root = project.root().to_owned();
     let tools = ClosureTools::new().tool("change", "Changes the project", json!({}), move |_, _| {
-        write(&root.join("b.txt"), "by somebody\n");
-        write(&root.join("gone.txt"), "by somebody\n");
+        let began = std::time::SystemTime::now();
+        for path in ["b.txt", "gone.txt"].map(|name| root.join(name)) {
+            // Times of files advance in steps of some milliseconds, which the run began within.
+            while path.metadata().unwrap().modified().unwrap() <= began {
+                write(&path, "by somebody\n");
+            }
+        }
         write(&root.join("docs/new.txt"), "by somebody\n");
         Ok(json!(null))
     });

@@ -151,6 +151,29 @@ impl ChangeSet {
         self.changes.is_empty() && self.refused.is_empty()
     }
 
+    /// The set as JSON, with what `shown` makes of each of its texts: paths, targets of links, reasons and the name of what ran. All else stays,
+    /// so that it can be read back whatever `shown` replaces.
+    pub fn to_json_with(&self, shown: impl Fn(Value) -> Value) -> Value {
+        let replace = |text: &mut String| {
+            if let Value::String(replaced) = shown(Value::String(std::mem::take(text))) {
+                *text = replaced;
+            }
+        };
+        let mut set = self.clone();
+        for change in &mut set.changes {
+            let states = [&mut change.before, &mut change.after].into_iter().flatten();
+            let targets = states.filter_map(|state| state.target.as_mut());
+            let texts = targets.chain(change.from.as_mut()).chain(change.conflict.as_mut());
+            texts.chain([&mut change.path]).for_each(&replace);
+        }
+        set.refused
+            .iter_mut()
+            .flat_map(|refusal| [&mut refusal.path, &mut refusal.reason])
+            .for_each(&replace);
+        [&mut set.project, &mut set.skill].into_iter().for_each(replace);
+        json!(set)
+    }
+
     /// The SHA-256 of what would be applied, in hexadecimal digits: the project, and each path with its states. Runs that change the same
     /// in the same way have the same.
     pub fn digest(&self) -> String {

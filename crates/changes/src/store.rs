@@ -263,9 +263,17 @@ impl ChangeStore {
     }
 
     /// The same as JSON: `{path, diff}` of each.
-    pub fn text_diffs_as_json(&self, set: &ChangeSet, project: BorrowedFd<'_>) -> Vec<Value> {
+    pub fn text_diffs_as_json(
+        &self,
+        set: &ChangeSet,
+        project: BorrowedFd<'_>,
+        shown: impl Fn(Value) -> Value,
+    ) -> Vec<Value> {
         let diffs = self.text_diffs(set, project);
-        diffs.map(|(change, diff)| json!({"path": change.path, "diff": diff.to_string()})).collect()
+        let shown = |text: &str| shown(text.into());
+        diffs
+            .map(|(change, diff)| json!({"path": shown(&change.path), "diff": shown(&diff.to_string())}))
+            .collect()
     }
 
     /// Opens the project of a set at its recorded path; `usage` if another folder is there now.
