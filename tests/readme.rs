@@ -172,7 +172,7 @@ fn every_test_that_the_page_on_compatibility_names_is_there() {
     }
     // This file has examples of such names.
     sources.retain(|source| !source.contains("fn every_test_that_the_page_on_compatibility_names_is_there"));
-    let page = read(Path::new("docs/compatibility.md")).unwrap();
+    let page = read(Path::new("tests/compatibility.md")).unwrap();
     // What is in backticks is every second part.
     for name in page.split('`').skip(1).step_by(2) {
         let is_test =
