@@ -3,6 +3,7 @@
 use rmcp::model::{ClientJsonRpcMessage, ErrorData};
 use serde_json::Value;
 
+use super::message_repair::repair;
 use super::request_id::{BYTE_ORDER_MARK, SentId, request_id};
 use super::task_messages::keep_task_parts;
 use metier_core::strict_json;
@@ -19,6 +20,8 @@ pub(super) struct MessageText {
 pub(super) struct RefusedMessage {
     error: Box<ErrorData>,
     id: Option<SentId>,
+    /// The ids of the requests in a batch.
+    batch: Vec<SentId>,
 }
 
 /// The JSON of a message. Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier; U+FFFD stands
@@ -32,33 +35,18 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> 
         .map_err(|reason| refuse(ErrorData::parse_error(format!("not a message: {reason}"), None)))?;
     if !value.is_object() {
         let sentence = "a message is an object; there are no batches";
-        return Err(refuse(ErrorData::invalid_request(sentence, None)));
+        let refused = refuse(ErrorData::invalid_request(sentence, None));
+        let batch = value.as_array().into_iter().flatten().filter_map(SentId::of_request).collect();
+        return Err(RefusedMessage { batch, ..refused });
     }
     // The answer to a changed id would be one to no request.
     if is_repaired && request_id(bytes).is_some_and(|id| id.has_half_character()) {
         return Err(refuse(ErrorData::invalid_request("the id has half of a character", None)));
     }
     let is_shortened = content.len() < bytes.len();
-    let is_replaced = replace_empty_lists(&mut value);
-    let is_changed = keep_task_parts(&mut value) || is_replaced || is_repaired || is_shortened;
+    let has_flaws = repair(&mut value);
+    let is_changed = keep_task_parts(&mut value) || has_flaws || is_repaired || is_shortened;
     Ok(MessageText { value, is_changed })
-}
-
-/// Makes objects of empty lists where the protocol has only objects: PHP writes an empty object as `[]`. Returns whether there were any.
-fn replace_empty_lists(message: &mut Value) -> bool {
-    let mut is_replaced = false;
-    let mut replace = |value: &mut Value| {
-        if value.as_array().is_some_and(Vec::is_empty) {
-            *value = Value::Object(serde_json::Map::new());
-            is_replaced = true;
-        }
-    };
-    for pointer in ["/params", "/params/_meta", "/params/arguments", "/params/capabilities"] {
-        message.pointer_mut(pointer).into_iter().for_each(&mut replace);
-    }
-    let capabilities = message.pointer_mut("/params/capabilities").and_then(Value::as_object_mut);
-    capabilities.into_iter().flat_map(serde_json::Map::values_mut).for_each(replace);
-    is_replaced
 }
 
 /// The message that this JSON is, read from these bytes.
@@ -85,7 +73,7 @@ fn fault(message: &Value) -> &'static str {
 
 impl RefusedMessage {
     fn new(error: ErrorData, id: Option<SentId>) -> Self {
-        Self { error: Box::new(error), id }
+        Self { error: Box::new(error), id, batch: Vec::new() }
     }
 
     /// A message of more bytes than one may have, of which at least the beginning was read.
@@ -94,11 +82,18 @@ impl RefusedMessage {
         Self::new(ErrorData::invalid_request(sentence, None), id)
     }
 
-    /// The answer, as JSON.
+    /// The answer, as JSON; to a batch a list of answers.
     pub(super) fn answer(&self) -> Vec<u8> {
         let error = serde_json::to_string(&self.error).unwrap_or_default();
-        let id = self.id.as_ref().map(|id| format!("\"id\":{},", id.json())).unwrap_or_default();
-        format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{error}}}").into_bytes()
+        let answer = |id: Option<&SentId>| {
+            let id = id.map(|id| format!("\"id\":{},", id.json())).unwrap_or_default();
+            format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{error}}}")
+        };
+        if self.batch.is_empty() {
+            return answer(self.id.as_ref()).into_bytes();
+        }
+        let answers: Vec<String> = self.batch.iter().map(|id| answer(Some(id))).collect();
+        format!("[{}]", answers.join(",")).into_bytes()
     }
 }
 
@@ -115,26 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_an_empty_object_where_the_protocol_has_objects() {
-        for (text, read_as) in [
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[]}"#, json!({})),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":[]}}"#,
-                json!({"name": "x", "arguments": {}}),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"_meta":[],"capabilities":{"sampling":[]}}}"#,
-                json!({"_meta": {}, "capabilities": {"sampling": {}}}),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":[]}}}"#,
-                json!({"name": "x", "arguments": {"a": []}}),
-            ),
-        ] {
-            assert_eq!(read(text.as_bytes()).unwrap()["params"], read_as, "{text}");
-        }
-        let one = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}"#;
-        assert_eq!(read(one).unwrap_err()["error"]["code"], -32600);
+    fn a_batch_is_refused_with_the_id_of_each_of_its_requests() {
+        let batch = br#"[{"id":40,"method":"x"},{"method":"notifications/x"},{"id":"b","method":"x"},{"id":3,"result":{}},7]"#;
+        let answers = read(batch).unwrap_err();
+        let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+        assert_eq!(ids, [&json!(40), &json!("b")]);
+        assert_eq!(read(b"[1]").unwrap_err()["error"]["code"], -32600);
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod inventory;
 mod lines;
 mod list_changes;
 mod message;
+mod message_repair;
 mod mime_type;
 mod notices;
 mod null_arguments;

@@ -50,6 +50,12 @@ impl SentId {
         replace_half_surrogates(&self.0).is_some()
     }
 
+    /// The id of a message that is a request.
+    pub(super) fn of_request(message: &serde_json::Value) -> Option<Self> {
+        message.get("method")?;
+        Self::parse(message.get("id")?.to_string().as_bytes())
+    }
+
     fn parse(token: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(token).ok()?;
         let is_id = match token.first()? {
