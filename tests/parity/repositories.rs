@@ -99,6 +99,71 @@ const READING: [(&[&str], &str); 5] = [
 ];
 
 #[test]
+fn a_repository_of_somebody_else_is_read_if_its_user_has_said_that_it_is_safe() {
+    if !has_programs() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return not_run("repositories of somebody else", "only root can make one");
+    }
+    for level in LEVELS {
+        let stage = Stage::new();
+        let all = [stage.at("main"), stage.at("main/.git")];
+        all.iter().for_each(|path| std::os::unix::fs::chown(path, Some(12_345), None).unwrap());
+        let log = || stage.metier("main", level, &["exec", "--", "git", "log", "--oneline"]);
+        assert!(log().stderr.contains("dubious ownership"), "{level}: {:?}", log());
+        let own = stage.at("main").display().to_string();
+        for (says, is_read) in [("*", true), (own.as_str(), true), ("/elsewhere", false)] {
+            write(&stage.0.home().join(".gitconfig"), &format!("[safe]\n\tdirectory = {says}\n"));
+            assert_eq!(log().stdout.contains("feat: first"), is_read, "{level}, {says}: {:?}", log());
+        }
+    }
+}
+
+#[test]
+fn commits_have_the_name_that_the_repository_or_else_its_user_has() {
+    if !has_programs() {
+        return;
+    }
+    for level in LEVELS {
+        let stage = Stage::new();
+        let commit = ["--", "git", "commit", "-q", "--allow-empty", "-m", "second"];
+        let commit = |grants: &[&str], variables: &[&str]| {
+            let all = [&["exec"], grants, variables, &commit[..]].concat();
+            let answer = stage.metier("main", level, &all);
+            let mut log = git(&stage.0, &stage.at("main"));
+            let author = log.args(["log", "-1", "--format=%an <%ae>"]).output().unwrap().stdout;
+            (answer, String::from_utf8(author).unwrap())
+        };
+        let may_commit = ["--allow", "write", "--allow", "write:.git"];
+        assert_ne!(commit(&may_commit, &[]).0.code, 0, "{level}: nobody has a name");
+        write(&stage.0.home().join("more"), "[user]\n\temail = user@example.org\n");
+        let home =
+            "[user]\n\tname = \"The User\"\n[include]\n\tpath = more\n[credential]\n\thelper = store\n";
+        write(&stage.0.home().join(".gitconfig"), home);
+        let (answer, author) = commit(&may_commit, &[]);
+        assert_eq!(
+            (answer.code, author.as_str()),
+            (0, "The User <user@example.org>\n"),
+            "{level}: {answer:?}"
+        );
+        stage.git("main", &["config", "user.name", "The Project"]);
+        let (answer, author) = commit(&may_commit, &[]);
+        assert_eq!(
+            (answer.code, author.as_str()),
+            (0, "The Project <user@example.org>\n"),
+            "{level}: {answer:?}"
+        );
+        let show = ["exec", "--", "sh", "-c", "env | grep GIT_CONFIG_ | grep -v NOSYSTEM"];
+        assert_eq!(stage.metier("main", level, &show).stdout, "", "{level}: a run that cannot commit");
+        let given = ["GIT_AUTHOR_NAME=Given", "GIT_AUTHOR_EMAIL=given@example.org"];
+        let given: Vec<&str> = given.iter().flat_map(|variable| ["--env", variable]).collect();
+        let (answer, author) = commit(&may_commit, &given);
+        assert_eq!((answer.code, author.as_str()), (0, "Given <given@example.org>\n"), "{level}: {answer:?}");
+    }
+}
+
+#[test]
 fn a_linked_worktree_is_read_as_a_repository_in_the_project_is() {
     if !has_programs() {
         return;

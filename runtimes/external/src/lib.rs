@@ -29,6 +29,8 @@ mod executor;
 #[cfg(unix)]
 mod explain;
 #[cfg(unix)]
+mod git_settings;
+#[cfg(unix)]
 mod hints;
 #[cfg(unix)]
 mod home;

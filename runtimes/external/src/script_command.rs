@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::egress::EgressRules;
+use crate::git_settings;
 use crate::home_files::{HomeFile, HomeLinks};
 use crate::home_guard::HomeGuard;
 use crate::host_api::imports_client;
@@ -251,7 +252,8 @@ impl ScriptCommand {
         avoided.extend(granted.iter().map(PathBuf::as_path));
         let found = (installation.command.program.as_path(), prepared.as_slice());
         let variables = self.with_node_variables(variables, found, &avoided, ctx)?;
-        let variables = self.with_client_variables(variables, skill, project);
+        let mut variables = self.with_client_variables(variables, skill, project);
+        variables.extend(git_settings::variables(ctx, project));
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
         let home_links = HomeLinks::create(ctx, &home, &mut home_files)

@@ -243,6 +243,48 @@ fn user_config_files() -> Vec<PathBuf> {
     std::iter::once("/etc/gitconfig".into()).chain(own).collect()
 }
 
+/// The settings with these keys, `section.key` in lower case, that apply to every repository, in the order in which git reads them. Files that
+/// are included under a condition are left out.
+pub fn settings_of_user(keys: &[&str]) -> Vec<(String, String)> {
+    let mut settings = SettingsReader { keys, files_read: Vec::new(), found: Vec::new() };
+    user_config_files().iter().for_each(|file| settings.read(file));
+    settings.found
+}
+
+/// The same of the repository of this `.git`.
+pub fn settings_of_repository(git: &Path, keys: &[&str]) -> Vec<(String, String)> {
+    let mut settings = SettingsReader { keys, files_read: Vec::new(), found: Vec::new() };
+    let own = std::iter::once(git.to_owned()).chain(linked_paths(git, &HostPaths::default()));
+    own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)))
+        .for_each(|file| settings.read(&file));
+    settings.found
+}
+
+/// The settings found so far.
+struct SettingsReader<'a> {
+    keys: &'a [&'a str],
+    files_read: Vec<PathBuf>,
+    found: Vec<(String, String)>,
+}
+
+impl SettingsReader<'_> {
+    fn read(&mut self, file: &Path) {
+        let Ok(file) = file.canonicalize() else { return };
+        if self.files_read.len() >= MAX_CONFIG_FILES || self.files_read.contains(&file) {
+            return;
+        }
+        self.files_read.push(file.clone());
+        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES, &HostPaths::default()) else { return };
+        for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
+            if key == "include.path" {
+                self.read(&expand_home(&value, file.parent().unwrap_or(Path::new("/"))));
+            } else if self.keys.contains(&key.as_str()) {
+                self.found.push((key, value));
+            }
+        }
+    }
+}
+
 /// The paths found so far.
 struct ConfigReader<'a> {
     worktree: &'a Path,
