@@ -1,9 +1,10 @@
-//! Where the frontmatter of a `SKILL.md` begins and ends.
-//!
-//! A delimiter is a line that is exactly `---`, apart from trailing whitespace. So neither a `---` inside a value nor a
-//! horizontal rule in the body ends the frontmatter.
+//! Finds the frontmatter in a `SKILL.md`, and reads it as JSON for clients that compare it value by value with the file.
 
 use std::ops::Range;
+
+use serde_json::{Map, Value as Json};
+
+use super::yaml;
 
 /// The most bytes that byte order mark, blank lines and frontmatter may take together: 64 KiB.
 pub const MAX_FRONTMATTER: usize = 64 * 1024;
@@ -116,8 +117,22 @@ fn may_become_delimiter(line: &[u8]) -> bool {
     b"---".starts_with(line) || BYTE_ORDER_MARK.starts_with(line)
 }
 
+/// All keys of the frontmatter, typed by the core schema of YAML 1.2: `1.0` is a number and `"1.0"` a text.
+///
+/// `None` where there is no frontmatter that is a mapping, or a number that JSON cannot represent.
+pub fn typed_frontmatter(source: &[u8]) -> Option<Map<String, Json>> {
+    let FrontmatterMatch::Found(found) = find_frontmatter(source) else { return None };
+    let text = std::str::from_utf8(source.get(found.yaml)?).ok()?;
+    match yaml::parse(text).ok()?.root?.to_json().ok()? {
+        Json::Object(entries) => Some(entries),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn yaml(source: &str) -> Option<&str> {
@@ -155,5 +170,23 @@ mod tests {
         let mut endless = b"---\n".to_vec();
         endless.resize(MAX_FRONTMATTER + 1, b'a');
         assert_eq!(frontmatter_len(&endless), FrontmatterLen::TooLarge);
+    }
+
+    #[test]
+    fn values_have_the_types_that_other_parsers_see() {
+        let text = b"---\nname: x\nversion: 1.0\nquoted: \"1.0\"\non: yes\ndate: 2024-01-01\nmetadata: {a: [1, ~]}\n---\nbody";
+        let expected = json!({
+            "name": "x", "version": 1.0, "quoted": "1.0", "on": "yes", "date": "2024-01-01",
+            "metadata": {"a": [1, null]},
+        });
+        assert_eq!(typed_frontmatter(text).map(Json::Object), Some(expected));
+    }
+
+    #[test]
+    fn what_cannot_be_typed_is_left_out() {
+        for text in ["", "body", "---\n- a\n---\n", "---\na: .inf\n---\n", "---\na: [\n---\n", "---\na: b\n"]
+        {
+            assert_eq!(typed_frontmatter(text.as_bytes()), None, "{text}");
+        }
     }
 }

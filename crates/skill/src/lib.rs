@@ -5,7 +5,6 @@
 //! [`ParsedSkill::is_loadable`] is lenient, as clients are advised to be, so that a cosmetic error never hides a skill.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allowed_tools;
 pub mod comparison;
 pub mod contract;
 mod diagnostic;
@@ -13,9 +12,9 @@ pub(crate) mod diagnostic_sink;
 mod dropped_text;
 pub mod formats;
 mod frontmatter;
+mod frontmatter_fields;
 pub mod inline_metadata;
 pub mod lint;
-mod location;
 mod manifest;
 mod metadata;
 pub mod name;
@@ -23,10 +22,7 @@ pub mod openapi;
 mod parse;
 mod profile;
 mod repair;
-mod runtime;
 mod skills_ref;
-mod text_fields;
-mod typed_frontmatter;
 mod unknown_keys;
 mod untitled;
 pub mod version;
@@ -35,11 +31,11 @@ pub mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use self::frontmatter::typed_frontmatter;
 pub use self::lint::{RULES, Rule};
-pub use self::location::SkillLocation;
+pub use self::manifest::SkillLocation;
 pub use self::metadata::MachineRequirements;
 pub use self::parse::{LoadedSkill, ParsedSkill, frontmatter_entries, load, parse};
-pub use self::typed_frontmatter::typed_frontmatter;
 pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub use self::untitled::MAX_UNTITLED_HEAD;
 pub use diagnostic::{Diagnostic, Severity};

@@ -1,15 +1,13 @@
-//! The frontmatter of a skill as typed fields.
+//! The frontmatter of a skill as typed fields, and where the file lies.
 
+use metier_core::policy::Permission;
 use serde_json::{Map, Value as Json};
 
 use super::yaml::{Entry, Value};
 use crate::diagnostic_sink::DiagnosticSink;
-use crate::lint;
-use crate::metadata::MachineRequirements;
-use crate::unknown_keys;
-use crate::unknown_keys::UnknownKey;
-use crate::{allowed_tools, metadata, name, runtime, text_fields, version};
-use metier_core::policy::Permission;
+use crate::metadata::{self, MachineRequirements};
+use crate::unknown_keys::{self, UnknownKey};
+use crate::{frontmatter_fields, lint, name, version};
 
 /// The frontmatter of a skill that loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,16 +135,16 @@ pub(super) fn read(
                 .help("say in a sentence what the skill does and when to use it");
             Some(assumed)
         }
-        entry => text_fields::description(entry, report),
+        entry => frontmatter_fields::description(entry, report),
     };
-    let license = text_fields::license(field("license"), report);
-    let compatibility = text_fields::compatibility(field("compatibility"), report);
+    let license = frontmatter_fields::license(field("license"), report);
+    let compatibility = frontmatter_fields::compatibility(field("compatibility"), report);
     let nested = metadata::entries(field("metadata"), report);
     let metadata = metadata::read(nested, report);
     let operations = metadata::limit(find(nested, "max_operations"), report);
     let mebibytes = metadata::limit(find(nested, "max_memory_mb"), report);
-    let allowed_tools = allowed_tools::read(field("allowed-tools"), report);
-    let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
+    let allowed_tools = frontmatter_fields::allowed_tools(field("allowed-tools"), report);
+    let runtime = frontmatter_fields::runtime(field("runtime"), find(nested, "runtime"), report);
     let version = version::read(find(nested, "version"), report);
     let unknown = unknown_keys::read(entries, report);
     let line = |entry: Option<&Entry>| entry.map(|entry| report.line(entry.node.span.start));
@@ -180,4 +178,13 @@ pub(super) fn read(
 
 fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key)
+}
+
+/// The folder and the file name of a `SKILL.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkillLocation<'a> {
+    /// The name of the skill's folder. A caller that has only `.` resolves it first.
+    pub directory: &'a str,
+    /// The name of the file, usually `SKILL.md`.
+    pub file_name: &'a str,
 }

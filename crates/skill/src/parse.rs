@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::{self, Frontmatter, FrontmatterMatch, MAX_FRONTMATTER};
-use super::location::SkillLocation;
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Manifest, SkillLocation};
 use super::profile::Profile;
 use super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::{dropped_text, repair, skills_ref, untitled};

@@ -3,26 +3,21 @@
 //! A *major* change may break a caller, or asks whoever runs the skill for something more. With a *minor* change callers go on as
 //! before, and can do more. A *patch* changes what people read, or nothing that a contract says. What cannot be decided is `unknown`.
 
-mod dependencies;
 mod facts;
 mod finding;
-mod named_pairs;
-mod permissions;
+mod host_requirements;
 mod schema;
-mod settings;
 mod skill;
 #[cfg(test)]
 #[cfg(feature = "json-schema")]
 mod tests;
 mod tools;
 mod version;
-mod version_range;
 
 use semver::Version;
 
 pub use self::finding::{Change, Finding};
-use self::finding::{FindingList, pointer};
-use self::named_pairs::{NamedPair, named_pairs};
+use self::finding::{FindingList, NamedPair, named_pairs, pointer};
 use self::schema::{Direction, WorkBudget};
 #[doc(hidden)]
 pub use self::skill::contract_of_skill;
@@ -82,9 +77,9 @@ pub fn compare(old: &Contract, new: &Contract) -> Comparison {
     let outputs = (old.outputs.as_ref(), new.outputs.as_ref());
     schema::compare(outputs, Direction::Outputs, "/outputs", &mut budget, &mut list);
     compare_entrypoints(old, new, &mut list);
-    permissions::compare(old, new, &mut list);
-    settings::compare(&old.config, &new.config, &mut list);
-    dependencies::compare(&old.dependencies, &new.dependencies, &mut list);
+    host_requirements::compare_permissions(old, new, &mut list);
+    host_requirements::compare_settings(&old.config, &new.config, &mut list);
+    host_requirements::compare_dependencies(&old.dependencies, &new.dependencies, &mut list);
     facts::compare(old, new, &mut list);
     tools::compare(old, new, &mut budget, &mut list);
     compare_resources(old, new, &mut list);

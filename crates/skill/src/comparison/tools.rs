@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::facts::{compare_limit, compare_risk};
-use super::finding::{Change, FindingList, pointer};
-use super::named_pairs::{NamedPair, named_pairs};
-use super::permissions::permissions_of_tool;
+use super::finding::{Change, FindingList, NamedPair, named_pairs, pointer};
+use super::host_requirements::permissions_of_tool;
 use super::schema::{self, Direction, WorkBudget};
 use crate::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, SECRETS, ToolHandler, named_value};
 

@@ -1,16 +1,21 @@
-//! Checks that a contract agrees with the `SKILL.md` beside it. A difference is an error that names both locations.
+//! Checks that the parts of a contract agree with each other (schemas compile, defaults and examples fit them) and with the
+//! `SKILL.md` beside it. A difference between the files is an error that names both locations.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::super::manifest::Manifest;
-use super::{Contract, Entrypoint, SourceLocation};
-use crate::contract::sections::entrypoints::normalize_path;
-use crate::diagnostic_sink::DiagnosticSink;
-use crate::lint;
 use metier_core::excerpt::shorten;
 use metier_core::executor::{RuntimeId, ScriptDialect};
 use metier_core::policy::Permission;
+use metier_core::suggestion::did_you_mean;
+use serde_json::Value as Json;
+
+use super::super::manifest::Manifest;
+use super::schema::{KeywordTypo, LocatedSchema, Schema, ValidationFailure};
+use super::{Contract, Entrypoint, Example, SourceLocation};
+use crate::contract::sections::entrypoints::normalize_path;
+use crate::diagnostic_sink::DiagnosticSink;
+use crate::lint;
 
 /// Characters of a value that an error repeats.
 const MAX_SHOWN_CHARS: usize = 80;
@@ -94,4 +99,64 @@ fn join_permissions(permissions: &BTreeSet<Permission>) -> String {
 
 fn quoted(text: &str) -> String {
     format!("`{}`", shorten(text, MAX_SHOWN_CHARS))
+}
+
+/// The maximum number of diagnostics of one kind.
+const MAX_REPORTED: usize = 50;
+
+pub(super) fn check_contract<'s>(
+    contract: &Contract,
+    schemas: impl Iterator<Item = &'s LocatedSchema<'s>>,
+    report: &mut DiagnosticSink<'_>,
+) {
+    for LocatedSchema { schema, source } in schemas {
+        for fault in schema.errors() {
+            report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
+        }
+        for KeywordTypo { key, span, suggestion: meant } in source.keyword_typos(MAX_REPORTED) {
+            let message = format!("`{key}` is not a keyword of JSON Schema, and holds nothing back");
+            report.add(&lint::KEY_TYPO, &span, message).help(did_you_mean(meant));
+        }
+    }
+    let outputs = contract.outputs.as_ref().map(Schema::relax);
+    let found = contract.examples.iter().flat_map(|example| {
+        let inputs = contract.inputs.as_ref().into_iter().flat_map(|inputs| input_problems(example, inputs));
+        inputs.chain(outputs.iter().flat_map(|outputs| output_problems(example, outputs)))
+    });
+    for (span, message) in found.take(MAX_REPORTED) {
+        report.add(&lint::EXAMPLE_INVALID, span, message);
+    }
+}
+
+type ExampleProblem<'a> = (&'a Range<usize>, String);
+
+fn input_problems<'a>(
+    example: &'a Example,
+    inputs: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
+    let filled = inputs.with_defaults(example.inputs.clone());
+    let message_for = |message| format!("the input of an example does not fit the contract: {message}");
+    violation_messages(inputs, &filled)
+        .into_iter()
+        .map(move |message| (&example.spans.0, message_for(message)))
+}
+
+fn output_problems<'a>(
+    example: &'a Example,
+    loosened: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
+    let found = example.expected_output.as_ref().map(|expected| violation_messages(loosened, expected));
+    let message_for =
+        |message| format!("the expected output of an example does not fit the contract: {message}");
+    found.into_iter().flatten().map(move |message| (&example.spans.1, message_for(message)))
+}
+
+/// The violations; empty if the schema itself is invalid, which is already reported.
+fn violation_messages(schema: &Schema, value: &Json) -> Vec<String> {
+    match schema.validate(value) {
+        Err(ValidationFailure::Violations { violations, .. }) => {
+            violations.iter().map(ToString::to_string).collect()
+        }
+        _ => Vec::new(),
+    }
 }

@@ -11,17 +11,12 @@
 
 mod composition;
 mod consistency;
-mod definition_format;
 pub mod fields;
 mod host_needs;
-mod mcp_server_address;
 mod model;
 mod parse;
-mod persona;
-mod publication;
 mod risk;
 mod schema;
-mod self_check;
 mod serialize;
 mod tool_aliases;
 
@@ -31,17 +26,13 @@ mod sections;
 mod tests;
 
 pub use self::composition::{NamedPersona, compose};
-pub use self::definition_format::DefinitionFormat;
 pub use self::host_needs::{Enrichment, HostNeeds};
-pub use self::mcp_server_address::McpServerAddress;
-pub use self::model::{Contract, StepsForm};
+pub use self::model::{Contract, DefinitionFormat, McpServerAddress, Persona, Publication, StepsForm, Turn};
 pub(crate) use self::parse::KEYS;
 pub use self::parse::{
     CheckDepth, MAX_CONTRACT, ParsedContract, check_translated, load, load_with_manifest, parse,
     parse_source, parse_with_manifest, read_definition,
 };
-pub use self::persona::{Persona, Turn};
-pub use self::publication::Publication;
 pub use self::risk::{Sensitivity, risk_level, risk_score};
 pub use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
 pub use self::sections::dependencies::{
@@ -51,21 +42,19 @@ pub use self::sections::entrypoints::{Entrypoint, SourceLocation};
 pub use self::sections::examples::Example;
 pub use self::sections::forms::InputForm;
 pub use self::sections::http::base_url::{BaseUrl, ResolvedBaseUrl};
-pub use self::sections::http::call::{CallBody, CallQuery, HttpCall, ResponseFormat};
-pub use self::sections::http::paging::{ItemCount, NextPage, PagePlace, Paging};
+pub use self::sections::http::call::{
+    CallBody, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat, ResultTemplate,
+};
 pub(crate) use self::sections::http::reader::read_alone as read_http_call;
 pub use self::sections::http::references::{CONFIG, RESPONSE, SECRETS, named_value};
-pub use self::sections::http::result::ResultTemplate;
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
-pub use self::sections::provided_tool::{ProvidedTool, ToolHandler};
 pub use self::sections::resource_uri::ResourceUri;
 pub use self::sections::resources::{ProvidedResource, ResourceSource};
-pub(crate) use schema::SchemaRole;
-pub(crate) use schema::escape_token;
-pub(crate) use schema::read as read_schema;
+pub use self::sections::tools::{ProvidedTool, ToolHandler};
 pub use schema::{Schema, ValidationFailure};
+pub(crate) use schema::{SchemaRole, escape_token, read as read_schema};
 pub use tool_aliases::ToolAliases;
 
 /// The names that the file may have. A folder has at most one of them.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use metier_core::policy::{ConfigField, Permission};
+use metier_core::sanitizer::SanitizeProfile;
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-use super::definition_format::DefinitionFormat;
 use super::host_needs::HostNeeds;
-use super::mcp_server_address::McpServerAddress;
-use super::persona::Persona;
-use super::publication::Publication;
 use super::risk::Sensitivity;
 use super::schema::Schema;
 use super::sections::dependencies::Dependencies;
@@ -20,10 +18,9 @@ use super::sections::forms::InputForm;
 use super::sections::limits::ContractLimits;
 use super::sections::metadata::ContractMetadata;
 use super::sections::permissions::PermissionRequest;
-use super::sections::provided_tool::ProvidedTool;
 use super::sections::resources::ProvidedResource;
-use metier_core::policy::{ConfigField, Permission};
-use metier_core::sanitizer::SanitizeProfile;
+use super::sections::tools::ProvidedTool;
+use super::serialize::by_key;
 
 /// A contract. In JSON every key is present, `null` or empty where the contract does not set it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -183,4 +180,122 @@ fn aliases_by_name<S: Serializer>(
 
 fn by_name<S: Serializer>(entrypoints: &[(String, Entrypoint)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(entrypoints.iter().map(|(name, entrypoint)| (name, entrypoint)))
+}
+
+/// What a skill without a script gives a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Persona {
+    /// The text that a model reads. Where there is a `SKILL.md` too, its text comes first.
+    pub instructions: String,
+    /// What a model may be shown: single turns.
+    pub examples: Vec<Turn>,
+    /// The tools it uses, by their names.
+    pub tools: Vec<String>,
+    /// The skills that it may hand over to, by their names. They may form a circle.
+    pub delegates: Vec<String>,
+    /// From 0 to 2; only advice.
+    pub temperature: Option<f64>,
+}
+
+/// One question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Turn {
+    /// What is asked.
+    pub input: String,
+    /// What is answered.
+    pub output: String,
+}
+
+impl Turn {
+    pub(crate) fn new(input: String, output: String) -> Self {
+        Self { input, output }
+    }
+}
+
+/// The facts of a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Publication {
+    /// A label for people; the name is the identity.
+    pub display_name: Option<String>,
+    /// The function of the skill, such as `git`.
+    pub category: Option<String>,
+    /// Who published it.
+    pub publisher: Option<String>,
+    /// When, as written.
+    pub published_at: Option<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Its page.
+    pub homepage: Option<String>,
+}
+
+/// How to reach a server. Nothing starts or calls it by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct McpServerAddress {
+    /// The program that is the server; one of `command` and `url` is set.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The address of a server on the web.
+    pub url: Option<String>,
+    /// The headers of each request.
+    #[serde(serialize_with = "by_key")]
+    pub headers: Vec<(String, String)>,
+    /// The environment variables that it needs, each with what it is for.
+    #[serde(serialize_with = "by_key")]
+    pub env: Vec<(String, String)>,
+}
+
+/// A format of definitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DefinitionFormat {
+    /// The contract of metier, which structured skill definitions (`skill:` with inputs, outputs, dependencies) are part of.
+    #[default]
+    Contract,
+    /// The manifest of a Curia skill, whose script is `handler.ts` or `handler.js`.
+    Curia,
+    /// A skill object of SWEny.
+    Sweny,
+    /// The keys that SWEny adds to the frontmatter of a `SKILL.md`.
+    #[serde(rename = "sweny-skill-md")]
+    SwenyFrontmatter,
+    /// A skill of AgentsKit: what a model becomes.
+    #[serde(rename = "agentskit")]
+    AgentsKit,
+    /// A published package of AgentsKit, with one skill.
+    #[serde(rename = "agentskit-package")]
+    AgentsKitPackage,
+    /// A manifest of AgentsKit, with one skill or none, and tools.
+    #[serde(rename = "agentskit-manifest")]
+    AgentsKitManifest,
+}
+
+impl DefinitionFormat {
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Contract => "a contract",
+            Self::Curia => "a Curia manifest",
+            Self::Sweny => "a SWEny skill",
+            Self::SwenyFrontmatter => "a SKILL.md of SWEny",
+            Self::AgentsKit => "an AgentsKit skill",
+            Self::AgentsKitPackage => "an AgentsKit package",
+            Self::AgentsKitManifest => "an AgentsKit manifest",
+        }
+    }
+
+    /// The scripts in the skill's folder of which the first that exists is run; empty where the contract or the folder `scripts`
+    /// says what runs.
+    pub fn handlers(self) -> &'static [&'static str] {
+        match self {
+            Self::Curia => &["handler.ts", "handler.js"],
+            _ => &[],
+        }
+    }
 }

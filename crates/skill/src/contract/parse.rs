@@ -8,17 +8,15 @@ use super::super::name::normalise;
 use super::super::version;
 use super::super::yaml::{self, Entry, Tree, Value, YamlError};
 use super::schema::{self, SchemaRole};
+use crate::contract::sections::http::reader as http_reader;
 use crate::contract::sections::tools::ToolScope;
 use crate::contract::sections::{
-    attachments, config, dependencies, entrypoints, env, examples, forms, http::reader as http_reader,
-    limits, metadata, permissions, resources, secrets, state, tools,
+    config, dependencies, entrypoints, examples, forms, limits, metadata, permissions, resources, state,
+    tools,
 };
-use crate::contract::{
-    Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields, self_check,
-};
+use crate::contract::{Contract, DefinitionFormat, SourceLocation, StepsForm, consistency, fields};
 use crate::diagnostic_sink::{DiagnosticSink, find_control_character};
-use crate::dropped_text;
-use crate::lint;
+use crate::{dropped_text, lint};
 use metier_core::byte_order_mark::mark_len;
 use metier_core::error::SkillError;
 use metier_core::excerpt::shorten;
@@ -260,7 +258,7 @@ fn read_contract(
     let entrypoints = entrypoints::read_named(field("entrypoints"), report);
     let service = text("service", report).map(|name| shorten(&name, MAX_SERVICE_CHARS));
     let mut config = config::read(field("config"), report);
-    config.extend(secrets::read(field("secrets"), &config, report));
+    config.extend(config::read_secrets(field("secrets"), &config, report));
     let base_url = field("base_url").filter(|node| !node.is_null());
     let base_url = base_url.and_then(|node| http_reader::read_base_url(node, &config, report));
     let facts = metadata::read(metadata, report);
@@ -287,12 +285,12 @@ fn read_contract(
         entrypoints,
         forms: forms::read(field("forms"), inputs.as_ref().map(|located| &located.schema), report),
         resources: resources::read(field("resources"), &tools, report),
-        attachments: attachments::read(field("attachments"), report),
+        attachments: resources::read_attachments(field("attachments"), report),
         inputs: inputs.as_ref().map(|located| located.schema.clone()),
         outputs: outputs.as_ref().map(|located| located.schema.clone()),
         limits: limits::read(entries, report),
         permissions: permissions::read(entries, metadata, report),
-        env: env::read(field("env"), report),
+        env: config::read_env(field("env"), report),
         config: config.into(),
         base_url: base_url.as_ref().map(ToString::to_string),
         dependencies: dependencies::read(field("dependencies"), report),
@@ -310,7 +308,7 @@ fn read_contract(
     if depth == CheckDepth::Whole {
         let of_tools = tools.iter().flat_map(|located| located.inputs.iter().chain(&located.outputs));
         let schemas = inputs.iter().chain(&outputs).chain(of_tools);
-        self_check::check_contract(&contract, schemas, report);
+        consistency::check_contract(&contract, schemas, report);
     }
     if let Some(manifest) = manifest {
         let span = |key: &str| key_span(entries, metadata, key);

@@ -19,8 +19,8 @@ mod sweny;
 mod sweny_frontmatter;
 
 pub use self::curia::CAPABILITIES as CURIA_CAPABILITIES;
-pub(crate) use self::export::yaml_text::{YamlTexts, yaml_text};
 pub use self::export::{ExportFormat, ExportSource, Exported, export};
+pub(crate) use self::export::{YamlTexts, yaml_text};
 pub use self::import::{ImportedSkill, import};
 pub use self::package_registry::{PackageFilter, PackageRegistry, PublishedPackage};
 pub use self::sweny_frontmatter::frontmatter_contract;

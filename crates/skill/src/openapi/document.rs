@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::refusal::{Fault, Refusal};
+use super::report::{Fault, Refusal};
 use crate::yaml::{self, Node, TreeLimits, Value};
 use metier_core::byte_order_mark::without_mark;
 use metier_core::excerpt::shorten;

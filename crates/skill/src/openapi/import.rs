@@ -3,8 +3,7 @@
 use super::contract_text::{MAX_TOOLS, SkillFacts, contract_text, skill_text};
 use super::document::{Document, text};
 use super::operation::{Operation, operations};
-use super::refusal::Refusal;
-use super::report::{OperationGroup, count};
+use super::report::{OperationGroup, Refusal, count};
 use super::schema::WorkBudget;
 use super::security::{OAUTH, OPENID_CONNECT, OpenApiAuthentication, SecuritySchemes};
 use super::selection::{Choice, choice_help, choose};

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use super::document::{Document, fields, flag, items, text};
 use super::operation::Operation;
-use super::refusal::Fault;
+use super::report::Fault;
 use super::schema::SchemaReader;
 use super::text::plain_text;
 use metier_core::policy::is_script_header;

@@ -1,7 +1,7 @@
 //! Which operations are chosen: patterns of tags, of methods and paths, and of ids.
 
 use super::operation::Operation;
-use super::refusal::Refusal;
+use super::report::Refusal;
 use metier_core::error::Hint;
 use metier_core::excerpt::shorten;
 use metier_core::suggestion::closest;

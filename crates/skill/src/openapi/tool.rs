@@ -8,7 +8,6 @@ use super::body::{self, Body};
 use super::document::{Document, items};
 use super::operation::Operation;
 use super::parameters::{self, Parameter, ParameterPlace};
-use super::responses;
 use super::schema::{SchemaReader, WorkBudget};
 use super::security::{Credential, OpenApiAuthentication, SecuritySchemes};
 use super::server;
@@ -57,7 +56,7 @@ pub(super) fn translate<'d>(
     check_server(scope, operation)?;
     check_path(operation)?;
     let credentials = scope.schemes.of_operation(operation)?;
-    let answer = responses::read(scope.document, operation)?;
+    let answer = body::read_responses(scope.document, operation)?;
     work.start_operation();
     let mut smallest = Err("its schemas are too large".to_owned());
     for depth in DEPTHS {
@@ -116,7 +115,7 @@ pub(super) fn check_inputs(tool: &mut ImportedTool<'_>) -> Result<(), String> {
         .map_err(|reason| format!("its inputs cannot be described: {}", shorten(&reason, 100).escape_debug()))
 }
 
-/// The reason of [`Fault::TooLarge`](super::refusal::Fault::TooLarge).
+/// The reason of [`Fault::TooLarge`](super::report::Fault::TooLarge).
 const TOO_LARGE: &str = "its schemas are too large";
 
 /// A request, as a call declares it, and the inputs that it is made of.

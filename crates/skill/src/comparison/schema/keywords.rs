@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json};
 
 use super::choices::{Choices, accepts, canonical_text, list_values, show_value};
-use super::difference::{Difference, DifferenceKind, Effect};
+use super::difference::{Difference, DifferenceKind, Effect, Place};
 use super::numbers::{self, Bound};
-use super::place::Place;
 use super::types::TypeSet;
 use super::view::View;
 

@@ -7,15 +7,13 @@ mod choices;
 mod difference;
 mod keywords;
 mod numbers;
-mod place;
 mod types;
 mod view;
 mod walk;
 
 use serde_json::{Value as Json, json};
 
-use self::difference::{Difference, DifferenceKind, Effect, TotalEffect};
-use self::place::Place;
+use self::difference::{Difference, DifferenceKind, Effect, Place, TotalEffect};
 use self::view::Root;
 use self::walk::{DefaultFilling, SchemaWalk, TOO_LARGE};
 use super::finding::{Change, FindingList};

@@ -8,13 +8,12 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json};
 
 use super::choices::{Choices, canonical_text};
-use super::difference::{Difference, DifferenceKind, Effect, TotalEffect};
+use super::difference::{Difference, DifferenceKind, Effect, Place, TotalEffect};
 use super::keywords::{
     Pair, all_names, compare_choices, compare_dependent_names, compare_limits, compare_numbers,
     compare_opaque, compare_required, compare_types, compare_unique_items, difference, limited_choices,
     notes, released_choices,
 };
-use super::place::Place;
 use super::types::TypeSet;
 use super::view::{ANYTHING, Alternatives, Root, View};
 

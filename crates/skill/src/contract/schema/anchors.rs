@@ -7,9 +7,8 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-use super::json_pointer::{escape_token, tokens};
+use super::errors::{SchemaError, escape_token, tokens};
 use super::keywords::{SubschemaKind, subschema_kind};
-use super::schema_error::SchemaError;
 use crate::lint;
 
 /// Keywords whose values are data, whatever they look like.

@@ -8,12 +8,11 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json};
 
 use super::anchors::{collect_anchors, points_into_data};
-use super::json_pointer::escape_token;
+use super::errors::{SchemaError, escape_token};
 use super::keywords::{
     CHILD_APPLICATORS, IN_PLACE_APPLICATORS, SubschemaKind, UNEVALUATED_KEYWORDS, subschema_kind,
 };
 use super::regex_cost;
-use super::schema_error::SchemaError;
 use crate::lint;
 
 /// The maximum number of parts of a schema, with references expanded.

@@ -15,20 +15,16 @@ mod anchors;
 mod constraints;
 mod cost;
 mod defaults;
-mod json_pointer;
+mod errors;
 mod json_schema;
 mod keywords;
 mod parameters;
 mod regex_cost;
 mod relax;
-mod schema_error;
 mod signature;
 mod source;
-mod typos;
-mod validation;
 #[cfg_attr(not(feature = "json-schema"), path = "parameter_validator.rs")]
 mod validator;
-mod violations;
 // In builds with the feature it is compiled for its tests, which compare the two validators.
 #[cfg(all(test, feature = "json-schema"))]
 mod parameter_validator;
@@ -49,11 +45,11 @@ use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::Node;
 
-pub(crate) use self::json_pointer::escape_token;
-pub(super) use self::schema_error::SchemaError;
+pub(super) use self::errors::SchemaError;
+pub use self::errors::ValidationFailure;
+pub(crate) use self::errors::escape_token;
+pub(super) use self::keywords::KeywordTypo;
 pub(crate) use self::source::SchemaRole;
-pub(super) use self::typos::KeywordTypo;
-pub use self::violations::ValidationFailure;
 
 /// A JSON Schema for what goes in or comes out. Cheap to clone; clones share the compiled schema.
 #[derive(Clone)]
@@ -151,10 +147,7 @@ impl Schema {
             )
         })?;
         let SchemaInner { json, property_names, cost, .. } = &*self.0;
-        self::validation::validate(
-            value,
-            &self::validation::Validation { compiled, json, property_names, cost },
-        )
+        validate(value, &Validation { compiled, json, property_names, cost })
     }
 
     /// All errors in it. Compiles it at the first call.
@@ -282,5 +275,58 @@ impl PartialEq for Schema {
 impl Serialize for Schema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.json.serialize(serializer)
+    }
+}
+
+/// Steps that checking a value may take: parts of the schema times parts of the value, and places of its patterns times bytes.
+const MAX_STEPS: usize = 500_000_000;
+/// What takes more steps is not searched for further violations once one is found, since each is made up with all that led to it.
+const MAX_STEPS_FOR_ALL_VIOLATIONS: usize = 5_000_000;
+/// Bytes of text that cost as much to match as a value.
+const TEXT_BYTES_PER_VALUE: usize = 8;
+
+/// A compiled schema with what its error messages need.
+#[derive(Clone, Copy)]
+struct Validation<'a> {
+    compiled: &'a CompiledSchema,
+    json: &'a Json,
+    property_names: &'a [String],
+    cost: &'a SchemaCost,
+}
+
+/// Validates a value, and collects how it breaks the schema.
+fn validate(value: &Json, schema: &Validation<'_>) -> Result<(), ValidationFailure> {
+    let steps = count_values(value).saturating_mul(schema.cost.parts);
+    let pattern_steps = text_bytes(value).saturating_mul(schema.cost.pattern_positions);
+    if steps > MAX_STEPS || pattern_steps > MAX_STEPS {
+        return Err(ValidationFailure::TooLarge);
+    }
+    let find_all = steps <= MAX_STEPS_FOR_ALL_VIOLATIONS;
+    schema.compiled.check(schema.json, schema.property_names, value, find_all)
+}
+
+/// The bytes of its texts and names, each of which a pattern may have to look at from all its places, and their ends, which it
+/// looks at even where nothing else is.
+fn text_bytes(value: &Json) -> usize {
+    match value {
+        Json::String(text) => 1 + text.len(),
+        Json::Array(items) => items.iter().map(text_bytes).sum(),
+        Json::Object(fields) => fields.iter().map(|(name, value)| 1 + name.len() + text_bytes(value)).sum(),
+        _ => 0,
+    }
+}
+
+/// How many values a value holds, long texts counted for more.
+fn count_values(value: &Json) -> usize {
+    match value {
+        Json::String(text) => 1 + text.len() / TEXT_BYTES_PER_VALUE,
+        Json::Array(items) => 1 + items.iter().map(count_values).sum::<usize>(),
+        Json::Object(fields) => {
+            1 + fields
+                .iter()
+                .map(|(name, value)| name.len() / TEXT_BYTES_PER_VALUE + count_values(value))
+                .sum::<usize>()
+        }
+        _ => 1,
     }
 }

@@ -8,10 +8,9 @@ use std::cmp::Ordering;
 use serde_json::{Map, Number, Value as Json};
 
 use super::constraints::has_type;
-use super::json_pointer::escape_token;
-use super::schema_error::SchemaError;
-use super::violations::{
-    ValidationFailure, ViolationList, describe_value, list_choices, list_types, with_article,
+use super::errors::{
+    SchemaError, ValidationFailure, ViolationList, describe_value, escape_token, list_choices, list_types,
+    with_article,
 };
 use crate::lint;
 

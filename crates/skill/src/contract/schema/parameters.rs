@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::constraints::{
     self, Constraint, ConstraintArgument, ConstraintProblem, OTHER_KEYS, find_constraint,
 };
-use super::json_pointer::escape_token;
+use super::errors::escape_token;
 use super::source::{SchemaDraft, SchemaRole, SchemaSource};
 use crate::contract::fields;
 use crate::diagnostic_sink::DiagnosticSink;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value as Json;
 
-use super::json_pointer;
-use super::typos::{self, KeywordTypo};
+use super::errors;
+use super::keywords::{self, KeywordTypo};
 use crate::yaml::{Node, Value};
 
 /// Whether a schema describes what goes in or what comes out.
@@ -47,7 +47,7 @@ impl SchemaSource<'_> {
     /// Up to `max` keys that look like misspelled keywords. Parameters have none: an unknown constraint is an error there.
     pub(in crate::contract) fn keyword_typos(&self, max: usize) -> Vec<KeywordTypo> {
         match self {
-            Self::JsonSchema(node) => typos::find_typos(node, max),
+            Self::JsonSchema(node) => keywords::find_typos(node, max),
             Self::Parameters { .. } => Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ impl SchemaSource<'_> {
 
 fn span_in_node(root: &Node, pointer: &str) -> Range<usize> {
     let mut node = root;
-    for token in json_pointer::tokens(pointer) {
+    for token in errors::tokens(pointer) {
         let child = match &node.value {
             Value::Map(entries) => entries.iter().find(|entry| entry.key == token).map(|entry| &entry.node),
             Value::List(items) => token.parse::<usize>().ok().and_then(|at| items.get(at)),

@@ -4,9 +4,9 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value as Json};
 
-use super::schema_error::SchemaError;
-use super::violations::{
-    MAX_SHOWN_CHARS, ValidationFailure, ViolationList, describe_value, list_choices, list_types, with_article,
+use super::errors::{
+    MAX_SHOWN_CHARS, SchemaError, ValidationFailure, ViolationList, describe_value, list_choices, list_types,
+    with_article,
 };
 use crate::lint;
 use metier_core::excerpt::shorten;

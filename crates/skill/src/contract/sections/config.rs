@@ -1,12 +1,12 @@
-//! `config`: the settings and secrets of a skill.
+//! `config`, `secrets` and `env`: the values that whoever runs a skill gives it.
 
+use metier_core::policy::{ConfigField, ConfigRequirement, Permission, normalize_secret_host};
 use serde_json::Value as Json;
 
 use crate::contract::fields;
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::{Entry, Node, Value};
-use metier_core::policy::{ConfigField, ConfigRequirement, Permission};
 
 /// The maximum number of settings.
 pub const MAX_FIELDS: usize = 100;
@@ -39,10 +39,10 @@ pub fn named_setting(
 }
 
 /// What is said of a name that no setting can have.
-pub(super) const INVALID_NAME: &str = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
+const INVALID_NAME: &str = "the name of a setting has up to 128 letters, digits, `_`, `-` and `.`";
 
 /// An optional setting of that name, if one can have it.
-pub(super) fn field_of_name(name: &str) -> Option<ConfigField> {
+fn field_of_name(name: &str) -> Option<ConfigField> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let is_name = !name.is_empty() && name.len() <= MAX_KEY_LEN && name.chars().all(is_of_name);
     is_name.then(|| ConfigField::new(name))
@@ -103,4 +103,99 @@ fn default(node: &Node, is_secret: bool, report: &mut DiagnosticSink<'_>) -> Opt
         return None;
     }
     fields::json(node, report)
+}
+
+/// The maximum number of hosts of one secret.
+const MAX_HOSTS: usize = 16;
+const SECRET_KEYS: [&str; 5] = ["name", "host", "description", "required", "env"];
+
+/// The secrets, in written order: a list of maps, each with a name and a host or a list of hosts. One that a setting of `config` has the
+/// name of is reported.
+pub(in crate::contract) fn read_secrets(
+    node: Option<&Node>,
+    settings: &[ConfigField],
+    report: &mut DiagnosticSink<'_>,
+) -> Vec<ConfigField> {
+    let items = node.and_then(|node| fields::items(node, "secrets", report)).unwrap_or_default();
+    let mut secrets: Vec<ConfigField> = Vec::new();
+    for item in items.iter().take(MAX_FIELDS.saturating_sub(settings.len())) {
+        let Some(secret) = secret(item, report) else { continue };
+        if settings.iter().chain(&secrets).any(|known| known.key == secret.key) {
+            let message = format!("{} is declared twice", secret.key);
+            report
+                .add(&lint::CONFIG_INVALID, &item.span, message)
+                .help("declare it once, with a list of hosts");
+            continue;
+        }
+        secrets.push(secret);
+    }
+    secrets
+}
+
+fn secret(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<ConfigField> {
+    let entries = fields::entries(node, "a secret", report)?;
+    fields::unknown_keys(entries, &SECRET_KEYS, "a secret", report);
+    let value = |name: &str| fields::find(entries, name);
+    let (Some(name), Some(hosts)) = (fields::text(value("name"), "name", report), value("host")) else {
+        let message = "a secret has a `name` and the `host` that it is for";
+        report.add(&lint::CONFIG_INVALID, &node.span, message);
+        return None;
+    };
+    let hosts = match &hosts.value {
+        Value::List(items) => &items[..items.len().min(MAX_HOSTS)],
+        _ => std::slice::from_ref(hosts),
+    };
+    let Some(mut field) = field_of_name(&name) else {
+        report.add(&lint::CONFIG_INVALID, &node.span, INVALID_NAME);
+        return None;
+    };
+    field.secret = true;
+    for node in hosts {
+        let host = fields::text(Some(node), "host", report)?;
+        match normalize_secret_host(&host) {
+            Ok(host) => field.hosts.push(host),
+            Err(reason) => {
+                report.add(&lint::CONFIG_INVALID, &node.span, format!("host: {reason}"));
+                return None;
+            }
+        }
+    }
+    field.description = fields::text(value("description"), "description", report);
+    field.requirement = requirement(value("required"), report);
+    field.env = value("env").and_then(|node| variable(node, report));
+    (!field.hosts.is_empty()).then_some(field)
+}
+
+/// The maximum number of variables.
+const MAX_VARIABLES: usize = 100;
+
+/// The permissions, each once: of a list of names, of a list of maps with a `name`, or of a map whose keys are names. A name that no
+/// run is given asks for nothing.
+pub(in crate::contract) fn read_env(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Permission> {
+    let mut asked: Vec<Permission> = Vec::new();
+    let Some(node) = node.filter(|node| !node.is_null()) else { return asked };
+    let mut add = |name: &str, node: &Node, report: &mut DiagnosticSink<'_>| match Permission::env(name) {
+        Ok(permission) if asked.contains(&permission) => {}
+        Ok(permission) => asked.push(permission),
+        Err(error) => {
+            report.add(&lint::PERMISSION_UNKNOWN, &node.span, format!("{error}; it asks for nothing"));
+        }
+    };
+    match &node.value {
+        Value::Map(entries) => {
+            entries.iter().take(MAX_VARIABLES).for_each(|entry| add(&entry.key, &entry.node, report));
+        }
+        _ => {
+            for item in fields::items(node, "env", report).unwrap_or_default().iter().take(MAX_VARIABLES) {
+                let named = match &item.value {
+                    Value::Map(entries) => fields::find(entries, "name"),
+                    _ => Some(item),
+                };
+                if let Some(name) = fields::text(named, "a variable under `env`", report) {
+                    add(&name, item, report);
+                }
+            }
+        }
+    }
+    asked
 }

@@ -1,17 +1,16 @@
 //! `resources`: what can be read of a skill at addresses of its own, each a file of the skill or the answer of one of its tools.
 
+use metier_core::suggestion::did_you_mean;
 use serde::Serialize;
 
 use super::entrypoints::{SourceLocation, normalize_path};
-use super::provided_tool::ProvidedTool;
 use super::resource_uri::ResourceUri;
-use super::tools::LocatedTool;
+use super::tools::{LocatedTool, ProvidedTool};
 use crate::contract::fields;
 use crate::contract::schema::Schema;
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::{Entry, Node};
-use metier_core::suggestion::did_you_mean;
 
 const KEYS: [&str; 6] = ["uri", "name", "description", "mime_type", "file", "tool"];
 /// The most resources of one skill.
@@ -184,11 +183,7 @@ fn unfit_reason(uri: &ResourceUri, tool: &ProvidedTool) -> Option<String> {
 }
 
 /// A path of a file in the skill's folder.
-pub(in crate::contract) fn read_file_path(
-    node: &Node,
-    what: &str,
-    report: &mut DiagnosticSink<'_>,
-) -> Option<String> {
+fn read_file_path(node: &Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let written = fields::text(Some(node), what, report)?;
     let path = normalize_path(&written);
     if path.is_none() {
@@ -214,4 +209,32 @@ fn read_mime_type(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Optio
         report.add(&lint::RESOURCE_INVALID, &node.span, message).help("write one such as text/markdown");
     }
     fits.then_some(text)
+}
+
+/// The most files of one prompt.
+const MAX_ATTACHMENTS: usize = 16;
+
+/// The paths in the skill's folder, in written order.
+pub(in crate::contract) fn read_attachments(
+    node: Option<&Node>,
+    report: &mut DiagnosticSink<'_>,
+) -> Vec<String> {
+    let items = node.and_then(|node| fields::items(node, "attachments", report)).unwrap_or_default();
+    if let Some(extra) = items.get(MAX_ATTACHMENTS) {
+        let message = format!("the skill attaches {} files, and may attach {MAX_ATTACHMENTS}", items.len());
+        report
+            .add(&lint::RESOURCE_INVALID, &extra.span, message)
+            .help("name further files in the text of the skill");
+        return Vec::new();
+    }
+    let mut paths: Vec<String> = Vec::new();
+    for item in items {
+        let Some(path) = read_file_path(item, "an attachment", report) else { continue };
+        if paths.contains(&path) {
+            let message = format!("`{path}` is attached twice");
+            report.add(&lint::RESOURCE_INVALID, &item.span, message).help("remove one of the two");
+        }
+        paths.push(path);
+    }
+    paths
 }

@@ -4,8 +4,7 @@ use serde_json::json;
 
 use crate::contract::DefinitionFormat;
 use crate::formats::agentskit::is_name;
-use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{ExportSource, json_text};
+use crate::formats::export::source::{ExportSource, SkillPart, Written, json_text};
 
 const HELD: [SkillPart; 5] =
     [SkillPart::Text, SkillPart::Turns, SkillPart::Tools, SkillPart::Delegates, SkillPart::Temperature];

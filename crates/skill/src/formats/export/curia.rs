@@ -4,8 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::contract::{Contract, DefinitionFormat, Sensitivity, risk_level, risk_score};
 use crate::formats::curia::secret_variable;
-use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{ExportSource, json_text};
+use crate::formats::export::source::{ExportSource, SkillPart, Written, json_text};
 use crate::formats::shorthand::timestamp_description;
 use metier_core::policy::ConfigRequirement;
 

@@ -2,13 +2,12 @@
 
 mod agentskit;
 mod curia;
-mod loss;
 mod skill_md;
 mod source;
 mod sweny;
 mod tool_description;
-pub(crate) mod yaml_text;
 
+pub(crate) use self::skill_md::{YamlTexts, yaml_text};
 pub use self::source::ExportSource;
 
 /// A form in which a skill can be written.
@@ -76,6 +75,6 @@ pub fn export(format: ExportFormat, skill: ExportSource<'_>) -> Exported {
         ExportFormat::Sweny => sweny::write(skill),
         ExportFormat::SwenyYaml => sweny::write_yaml(skill),
     };
-    let losses = loss::losses(skill, held).into_iter().map(str::to_owned).chain(changes).collect();
+    let losses = source::losses(skill, held).into_iter().map(str::to_owned).chain(changes).collect();
     Exported { text, losses }
 }

@@ -3,9 +3,8 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::contract::{Contract, McpServerAddress, ProvidedTool};
-use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{ExportSource, json_text};
-use crate::formats::export::yaml_text::{YamlTexts, yaml_text};
+use crate::formats::export::skill_md::{YamlTexts, yaml_text};
+use crate::formats::export::source::{ExportSource, SkillPart, Written, json_text};
 use crate::formats::sweny::{CATEGORIES, is_id};
 use metier_core::policy::ConfigRequirement;
 

@@ -4,8 +4,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::contract::{Contract, ProvidedTool, Schema, risk_score};
-use crate::formats::export::loss::{SkillPart, Written};
-use crate::formats::export::source::{ExportSource, json_text};
+use crate::formats::export::source::{ExportSource, SkillPart, Written, json_text};
 use metier_core::unicode::spell_out_json;
 
 const FUNCTION: [SkillPart; 2] = [SkillPart::Inputs, SkillPart::ProvidedTools];

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use super::base_url::{BaseUrl, ResolvedBaseUrl};
-use super::call::{CallBody, CallQuery, HttpCall, ResponseFormat};
-use super::paging::{ItemCount, NextPage, PagePlace, Paging};
+use super::call::{
+    CallBody, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat, ResultTemplate,
+};
 use super::references::{CONFIG, RESPONSE, SECRETS, named_value};
-use super::result::ResultTemplate;
 use crate::contract::fields;
 use crate::contract::schema::Schema;
 use crate::diagnostic_sink::DiagnosticSink;

@@ -1,10 +1,10 @@
-//! The violations of a schema by a value: the path, the keyword, what was expected, and what was found.
+//! Why a value breaks a schema, why a schema is not usable, and where: as a JSON Pointer (RFC 6901).
 
-use serde_json::{Map, Value as Json};
-
-use super::json_pointer::escape_token;
 use metier_core::error::Violation;
 use metier_core::suggestion::{closest, did_you_mean};
+use serde_json::{Map, Value as Json};
+
+use crate::lint::Rule;
 
 /// The maximum number of violations that are listed.
 const MAX_VIOLATIONS: usize = 32;
@@ -169,4 +169,29 @@ fn count_noun(count: usize, noun: &str) -> String {
 /// The declared name that was probably meant.
 fn similar_name<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     closest(name, names.take(MAX_COMPARED_NAMES)).cloned()
+}
+
+/// An error in a schema.
+#[derive(Clone, Debug)]
+pub(in crate::contract) struct SchemaError {
+    pub(in crate::contract) rule: &'static Rule,
+    /// The position in the schema, as a JSON Pointer.
+    pub(in crate::contract) pointer: String,
+    pub(in crate::contract) message: String,
+}
+
+impl SchemaError {
+    pub(super) fn new(rule: &'static Rule, pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { rule, pointer: pointer.into(), message: message.into() }
+    }
+}
+
+/// A name as a token.
+pub(crate) fn escape_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The names that a pointer leads through, from the top.
+pub(super) fn tokens(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
 }
