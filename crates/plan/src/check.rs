@@ -2,7 +2,6 @@
 //! arguments, and whether they return what later steps use.
 
 mod arguments;
-mod braces;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -13,12 +12,11 @@ use self::call_graph::CallGraph;
 use self::callee_cache::{CallInputSchema, CalleeCache};
 use super::callees::{CalleeLookup, Callees};
 use crate::diagnostic_sink::{PlanDiagnosticSink, list_names, quoted_excerpt, suggest_name};
-use crate::model::argument::SourceSpan;
+use crate::model::step::SourceSpan;
 use crate::{Argument, CallTarget, ForEach, Plan, Step, lint};
 use metier_core::host::function;
 use metier_core::suggestion::{closest, did_you_mean};
-use metier_core::template::Template;
-use metier_core::template::{PathSegment, Reference, ReferenceRoot};
+use metier_core::template::{PathSegment, Reference, ReferenceRoot, Template};
 use metier_skill::Diagnostic;
 
 /// The budget for validating constants, in bytes of constants times bytes of schemas; beyond it, the run finds the errors.

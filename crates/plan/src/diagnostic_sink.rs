@@ -1,6 +1,6 @@
 //! Collects the diagnostics of a plan, at most fifty: a hostile file must not produce a list as long as itself.
 
-use crate::model::argument::SourceSpan;
+use crate::model::step::SourceSpan;
 use metier_core::excerpt::shorten;
 use metier_core::suggestion::{closest, did_you_mean};
 use metier_core::template::ExpressionError;

@@ -135,8 +135,8 @@ impl JournalHeader {
             project: project.map(|root| root.to_string_lossy().into_owned()),
             project_identity: run.project_identity.map(str::to_owned),
             files: callees.digest(identity),
-            plan: digest::bytes_digest(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
-            input: digest::value_digest(input),
+            plan: line::bytes_digest(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
+            input: line::value_digest(input),
             callees: callee_digests(identity, plan, callees, token)?,
         })
     }
@@ -419,6 +419,5 @@ pub(super) fn nested_journal_path(own: &Path, (step, item): StepKey) -> PathBuf 
     own.with_file_name(format!("{name}.{step}{item}.journal"))
 }
 
-pub(super) mod digest;
 #[cfg(test)]
 mod tests;

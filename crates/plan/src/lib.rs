@@ -23,10 +23,11 @@ use metier_skill::Diagnostic;
 use metier_skill::contract::CONTRACT_FILES;
 
 pub use self::lint::RULES;
-pub use self::model::argument::{Argument, NamedArgument, SourceSpan};
 pub use self::model::condition::{Condition, Operand};
 pub use self::model::plan::{Plan, PlanForm};
-pub use self::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
+pub use self::model::step::{
+    Argument, CallTarget, ForEach, NamedArgument, OnFailure, SourceSpan, Step, StepSpans,
+};
 pub use self::parse::plan::{from_contract, from_markdown, from_sequence};
 pub use self::run::backend::StepBackend;
 pub use self::run::runner::PlanRunner;

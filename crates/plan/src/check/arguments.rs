@@ -3,6 +3,11 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use metier_core::host::function;
+use metier_core::template::{
+    Reference, ReferenceBody, ReferenceRoot, Template, TemplatePiece, parse_reference_body,
+};
+use metier_skill::contract::ValidationFailure;
 use serde_json::{Map, Value, json};
 
 use super::{Checker, input_name, may_be_absent};
@@ -10,11 +15,7 @@ use crate::callees::{Callee, CalleeLookup};
 use crate::check::callee_cache::CallInputSchema;
 use crate::check::schema_query;
 use crate::diagnostic_sink::{quoted_excerpt, suggest_name, value_excerpt};
-use crate::model::argument::NamedArgument;
-use crate::{Argument, CallTarget, ForEach, Step, lint};
-use metier_core::host::function;
-use metier_core::template::Template;
-use metier_skill::contract::ValidationFailure;
+use crate::{Argument, CallTarget, ForEach, NamedArgument, Step, lint};
 
 impl<'a> Checker<'a> {
     /// Checks the arguments of a step against the parameters of its call.
@@ -213,4 +214,47 @@ fn function_input_schema(name: &str) -> Option<Value> {
     let required: Vec<&str> =
         function.params.iter().filter(|param| param.required).map(|param| param.name).collect();
     Some(json!({"type": "object", "properties": properties, "required": required}))
+}
+
+impl Checker<'_> {
+    pub(super) fn check_braces(&mut self, parameter: &NamedArgument) {
+        let Some(meant) = find_braced_reference(&parameter.value) else { return };
+        let message = format!("{{{{…}}}} in {} is only text", quoted_excerpt(&parameter.name));
+        let help =
+            format!("write {meant} for its value, or ${{{}}} beside other text", ReferenceBody(&meant));
+        self.diagnostics.add(&lint::BRACES, &parameter.span, message, help);
+    }
+}
+
+/// The first reference in double braces anywhere in a value.
+fn find_braced_reference(value: &Argument) -> Option<Reference> {
+    match value {
+        Argument::Constant(constant) => find_in_constant(constant),
+        Argument::Text(Template::Literal(text), _) => find_in_text(text),
+        Argument::Text(Template::Reference(_), _) => None,
+        Argument::Text(Template::Pieces(pieces), _) => {
+            pieces.iter().flat_map(TemplatePiece::texts).find_map(find_in_text)
+        }
+        Argument::List(items) => items.iter().find_map(find_braced_reference),
+        Argument::Object(entries) => entries.iter().find_map(|entry| find_braced_reference(&entry.value)),
+    }
+}
+
+fn find_in_constant(value: &Value) -> Option<Reference> {
+    match value {
+        Value::String(text) => find_in_text(text),
+        Value::Array(items) => items.iter().find_map(find_in_constant),
+        Value::Object(entries) => entries.values().find_map(find_in_constant),
+        _ => None,
+    }
+}
+
+/// `{{inputs.x}}`, with blanks or without. Other words in braces belong to other template languages.
+fn find_in_text(text: &str) -> Option<Reference> {
+    text.match_indices("{{").find_map(|(at, braces)| {
+        let inside = text[at + braces.len()..].trim_start();
+        let (reference, end) = parse_reference_body(inside, 0).ok()?;
+        let is_ours = !matches!(reference.root, ReferenceRoot::Variable(_));
+        (is_ours && inside[end..].trim_start().starts_with("}}")).then_some(reference)
+    })
 }

@@ -235,7 +235,7 @@ pub(super) fn escape_file_name(name: &str) -> String {
         return plain;
     }
     plain.truncate(LONGEST / 2);
-    format!("{plain}-{}", &crate::journal::digest::bytes_digest(name.as_bytes())[..LONGEST / 4])
+    format!("{plain}-{}", &crate::journal::line::bytes_digest(name.as_bytes())[..LONGEST / 4])
 }
 
 pub(super) fn not_a_journal_error(path: &Path) -> SkillError {

@@ -1,10 +1,12 @@
-//! One line of a journal: a checksum, the event, and, after a tab, the value.
+//! One line of a journal (a checksum, the event and, after a tab, the value), and the digests that identify the run it belongs to.
 
+use std::fmt::Write;
+
+use metier_core::strict_json::{self, canonical_text};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::journal::digest;
 use crate::parse::json_tree;
-use metier_core::strict_json;
 
 /// The length of a checksum in hexadecimal digits.
 const CHECKSUM_DIGITS: usize = 16;
@@ -37,7 +39,25 @@ pub(super) fn parse_value(text: &str) -> Option<Value> {
 }
 
 fn checksum(content: &str) -> String {
-    let mut digest = digest::bytes_digest(content.as_bytes());
+    let mut digest = bytes_digest(content.as_bytes());
     digest.truncate(CHECKSUM_DIGITS);
     digest
+}
+
+/// The digest of bytes, in hexadecimal.
+pub(crate) fn bytes_digest(bytes: &[u8]) -> String {
+    to_hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in hexadecimal, two digits each.
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The digest of a value; the order of keys does not change it.
+pub(crate) fn value_digest(value: &Value) -> String {
+    bytes_digest(canonical_text(value).as_bytes())
 }

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::argument::{Argument, SourceSpan};
-use super::step::{CallTarget, Step};
+use super::step::{Argument, CallTarget, SourceSpan, Step};
 use metier_core::template::ReferenceRoot;
 
 /// A parsed plan.

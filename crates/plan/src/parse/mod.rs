@@ -1,9 +1,7 @@
 //! Parses the text of a contract or a `sequence.json` into a plan.
 
-pub(super) mod argument;
 pub(super) mod condition;
 pub(super) mod json_tree;
-pub(super) mod keys;
 pub(super) mod markdown;
 pub(super) mod plan;
 pub(super) mod step;

@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diagnostic_sink::PlanDiagnosticSink;
-use crate::model::argument::Argument;
-use crate::parse::argument::parse_argument;
+use crate::model::step::Argument;
 use crate::parse::json_tree;
-use crate::parse::keys::{find_node, report_unknown_keys};
+use crate::parse::json_tree::{find_node, report_unknown_keys};
 use crate::parse::markdown::numbered_steps;
-use crate::parse::step::StepParser;
+use crate::parse::step::{StepParser, parse_argument};
 use crate::{Plan, PlanForm, lint};
 use metier_core::byte_order_mark::mark_len;
 use metier_core::strict_json;
-use metier_core::template::Template;
-use metier_core::template::{Reference, ReferenceRoot};
+use metier_core::template::{Reference, ReferenceRoot, Template};
 use metier_skill::Diagnostic;
 use metier_skill::yaml::{self, Node, Value};
 

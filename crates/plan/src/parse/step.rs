@@ -4,20 +4,17 @@ use std::collections::HashSet;
 use std::str::FromStr;
 use std::time::Duration;
 
+use metier_core::host::function;
+use metier_core::policy::units::parse_duration;
+use metier_core::template::{RESERVED_NAMES, Template, is_name};
+use metier_skill::yaml::{Entry, Node, Style, Value};
 use serde_json::Value as Json;
 
 use crate::diagnostic_sink::{PlanDiagnosticSink, describe_node};
-use crate::model::argument::{Argument, NamedArgument};
 use crate::model::condition::Condition;
-use crate::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
-use crate::parse::argument::{parse_argument, parse_named_argument};
-use crate::parse::keys::{find_node, report_unknown_keys};
+use crate::model::step::{Argument, CallTarget, ForEach, NamedArgument, OnFailure, Step, StepSpans};
+use crate::parse::json_tree::{find_node, report_unknown_keys};
 use crate::{PlanForm, lint};
-use metier_core::host::function;
-use metier_core::policy::units::parse_duration;
-use metier_core::template::Template;
-use metier_core::template::{RESERVED_NAMES, is_name};
-use metier_skill::yaml::{Entry, Node, Style, Value};
 
 const STEP_KEYS: [&str; 11] = [
     "id",
@@ -347,4 +344,66 @@ fn parse_timeout(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<D
 fn string_scalar(node: &Node) -> Option<&str> {
     let text = node.text()?;
     (node.style != Style::Plain || matches!(node.to_json(), Ok(Json::String(_)))).then_some(text)
+}
+
+/// Parses a value with its name.
+fn parse_named_argument(entry: &Entry, findings: &mut PlanDiagnosticSink<'_>) -> Option<NamedArgument> {
+    let value = parse_argument(&entry.node, findings)?;
+    Some(NamedArgument { name: entry.key.clone(), value, span: entry.key_span.clone() })
+}
+
+/// Parses a value with the references in its texts; a value without any is one constant.
+pub(crate) fn parse_argument(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
+    match &node.value {
+        Value::Scalar(text) => parse_scalar(node, text, findings),
+        Value::List(items) => {
+            let items: Vec<Argument> =
+                items.iter().map(|item| parse_argument(item, findings)).collect::<Option<_>>()?;
+            Some(match constant_values(&items) {
+                Some(values) => Argument::Constant(values.into()),
+                None => Argument::List(items),
+            })
+        }
+        Value::Map(entries) => {
+            let parameters: Vec<NamedArgument> =
+                entries.iter().map(|entry| parse_named_argument(entry, findings)).collect::<Option<_>>()?;
+            let constant = |NamedArgument { name, value, .. }: &NamedArgument| match value {
+                Argument::Constant(value) => Some((name.clone(), value.clone())),
+                _ => None,
+            };
+            Some(match parameters.iter().map(constant).collect::<Option<serde_json::Map<_, _>>>() {
+                Some(entries) => Argument::Constant(Json::Object(entries)),
+                None => Argument::Object(parameters),
+            })
+        }
+    }
+}
+
+fn constant_values(items: &[Argument]) -> Option<Vec<Json>> {
+    items
+        .iter()
+        .map(|item| match item {
+            Argument::Constant(value) => Some(value.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn parse_scalar(node: &Node, text: &str, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
+    match node.to_json() {
+        Ok(Json::String(_)) => {}
+        Ok(value) => return Some(Argument::Constant(value)),
+        Err(untyped) => {
+            findings.add(&lint::ARGS, &untyped.span, untyped.message, "write a number that JSON has");
+            return None;
+        }
+    }
+    match text.parse::<Template>() {
+        Ok(Template::Literal(text)) => Some(Argument::Constant(Json::String(text))),
+        Ok(template) => Some(Argument::Text(template, node.span.clone())),
+        Err(fault) => {
+            findings.add_expression_error(&lint::REFERENCE, &node.span, text, &fault);
+            None
+        }
+    }
 }

@@ -8,6 +8,4 @@ pub(super) mod scope;
 pub(super) mod state;
 pub(super) mod step_failure;
 pub(super) mod step_pool;
-pub(super) mod step_reports;
-pub(super) mod step_result;
 pub(super) mod step_runner;

@@ -7,13 +7,12 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::backend::StepBackend;
+use super::progress::report_steps;
 use super::schedule::Schedule;
 use super::scope::StepOutcome;
-use super::state::PlanRunState;
+use super::state::{ErrorWithInput, PlanRunState};
 use super::step_failure::{StepFailure, location_in_plan};
 use super::step_pool::StepPool;
-use super::step_reports::report_steps;
-use super::step_result::ErrorWithInput;
 use crate::check::declared_input_names;
 use crate::journal::Journal;
 use crate::{CallTarget, Plan, Step};

@@ -7,12 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::Plan;
 use crate::check::input_name;
-use crate::model::argument::{Argument, NamedArgument};
 use crate::model::condition::Condition;
+use crate::model::step::{Argument, NamedArgument};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::policy::CancelToken;
-use metier_core::template::{Reference, ReferenceRoot};
-use metier_core::template::{Template, TemplatePiece, first_complete};
+use metier_core::template::{Reference, ReferenceRoot, Template, TemplatePiece, first_complete};
 
 /// The maximum nesting of a value, as everywhere else.
 const MAX_DEPTH: usize = 127;

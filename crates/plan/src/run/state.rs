@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use serde_json::Value;
+use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use metier_core::host::{
+    CallAccess, EventKind, LogLevel, PlanStep, SkillContext, StepReport, StepStatus, memory_size,
+};
+use metier_core::policy::{CancelToken, MemoryBudget, Watchdog};
+use serde_json::{Map, Value};
 
 use super::backend::StepBackend;
 use super::scope::{StepOutcome, StepScope, charge_size};
-use super::step_result::ErrorWithInput;
 use crate::Plan;
 use crate::journal::{Journal, RecordedOutcome};
-use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
-use metier_core::host::{EventKind, LogLevel, PlanStep, SkillContext, StepReport, StepStatus, memory_size};
-use metier_core::policy::{CancelToken, MemoryBudget, Watchdog};
 
 /// One run of a plan.
 pub(crate) struct PlanRunState<'a> {
@@ -147,5 +148,29 @@ impl Drop for MemoryReservation<'_> {
     fn drop(&mut self) {
         self.0.memory_budget.release(self.1);
         self.0.run_memory_budget.release(self.1);
+    }
+}
+
+/// The result of a step.
+pub(crate) struct StepResult {
+    pub(crate) outcome: Result<StepOutcome, ErrorWithInput>,
+    pub(crate) status: StepStatus,
+    pub(crate) attempts: u32,
+    pub(crate) duration: Duration,
+}
+
+/// An error, and the input of the step.
+pub(crate) struct ErrorWithInput {
+    pub(crate) error: SkillError,
+    pub(crate) input: Option<Map<String, Value>>,
+    /// What the calls of the step had.
+    pub(crate) access: Vec<CallAccess>,
+    /// Whether the error is the result of an earlier run, from the journal.
+    pub(crate) is_from_journal: bool,
+}
+
+impl From<SkillError> for ErrorWithInput {
+    fn from(error: SkillError) -> Self {
+        Self { error, input: None, access: Vec::new(), is_from_journal: false }
     }
 }

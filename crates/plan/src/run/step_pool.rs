@@ -11,8 +11,7 @@ use std::thread::{Builder, Scope};
 
 use super::progress::{RunProgress, finish_step};
 use super::schedule::Schedule;
-use super::state::PlanRunState;
-use super::step_result::ErrorWithInput;
+use super::state::{ErrorWithInput, PlanRunState};
 use super::step_runner::run_step;
 
 /// The maximum number of threads that are starting at a time. Short steps are done before more would have started.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::scope::{StepOutcome, StepScope, is_too_deep};
-use super::state::{PlanRunState, StepEnd};
-use super::step_result::{ErrorWithInput, StepResult};
+use super::state::{ErrorWithInput, PlanRunState, StepEnd, StepResult};
 use crate::journal::{Journal, RecordedOutcome, StepKey, nested_journal_path};
 use crate::{ForEach, OnFailure, Step};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
