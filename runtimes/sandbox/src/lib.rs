@@ -22,11 +22,9 @@ mod path_prefix;
 #[cfg(unix)]
 mod bytes;
 #[cfg(unix)]
-mod cleanup;
-#[cfg(unix)]
 mod enforcement;
 #[cfg(unix)]
-mod fork_server_source;
+mod fork_server;
 #[cfg(all(feature = "launcher", target_os = "linux"))]
 mod linux;
 #[cfg(unix)]
@@ -53,11 +51,11 @@ pub use self::level::{ParseLevelError, SandboxLevel};
 pub use self::path_prefix::begins_with;
 
 #[cfg(unix)]
-pub use self::cleanup::{RemoveFolder, remove_folder};
-#[cfg(unix)]
 pub use self::enforcement::{Enforcement, Restrictions, SIGNAL_SCOPE_ABI, TRUNCATION_ABI};
 #[cfg(unix)]
-pub use self::fork_server_source::ForkServerSource;
+pub use self::fork_server::ForkServerSource;
+#[cfg(unix)]
+pub use self::fork_server::{RemoveFolder, remove_folder};
 #[cfg(all(feature = "launcher", target_os = "linux"))]
 pub use self::linux::{
     LaunchHandle, Launcher, Overlay, deny_all_files, enter_overlay, fork_server_main, inherited_fd, machine,

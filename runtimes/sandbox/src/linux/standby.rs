@@ -3,17 +3,16 @@
 //! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
 //! one standby that is ready for another request like the last. A request then wakes the process that runs it before any other.
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 
-use crate::linux::ipc;
-use crate::linux::ipc::{EncodedRequest, LaunchMessage, Message, SandboxProfile};
+use crate::linux::ipc::{self, EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use crate::linux::layers::namespaces::NamespaceConfig;
-use crate::linux::mount_watcher::MountWatcher;
 use crate::linux::supervisor::{IdleSupervisor, set_up_and_supervise};
 
 /// The fork server's handle of a standby.
@@ -138,5 +137,26 @@ impl StandbySupervisor {
         }
         ipc::send_shutdown(&self.server);
         None
+    }
+}
+
+/// Watches the mounts of this namespace for changes: a process in a mount namespace created before a change does not see it.
+pub(super) struct MountWatcher(OwnedFd);
+
+impl MountWatcher {
+    /// `None` if the kernel does not show the mounts.
+    pub(super) fn open() -> Option<Self> {
+        File::open("/proc/self/mountinfo").ok().map(|table| Self(table.into()))
+    }
+
+    /// Another handle: what one of them has told, the others do not tell.
+    pub(super) fn try_clone(&self) -> std::io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Whether there were changes since the last call.
+    pub(super) fn has_changed(&self) -> bool {
+        let mut changes = [PollFd::new(&self.0, PollFlags::PRI)];
+        poll(&mut changes, Some(&Timespec::default())) != Ok(0)
     }
 }

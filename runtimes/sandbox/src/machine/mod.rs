@@ -1,6 +1,5 @@
 //! What a machine offers for a sandbox, and the sentence that says what it lacks and what would help.
 
-mod lack;
 mod refusal;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,13 @@ use rustix::process::{
     Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getegid, geteuid, kill_process, pidfd_open, waitpid,
 };
 
-use super::main_hook::{FORK_SERVER_ARG, has_main_hook};
 use super::server;
-use crate::SandboxLevel;
-use crate::linux::ipc::{LaunchFds, LaunchMessage, SandboxProfile};
+use crate::linux::child;
+use crate::linux::ipc::{self, LaunchFds, LaunchMessage, SandboxProfile};
 use crate::linux::overlay::client::{Overlay, PendingOverlay, detached};
-use crate::linux::sys::ForkResult;
-use crate::linux::{child, ipc, sys};
+use crate::linux::sys::{self, ForkResult};
 use crate::{
-    ForkServerSource, LaunchRequest, NetworkAccess, OverlayError, OverlayRequest, RemoveFolder,
+    ForkServerSource, LaunchRequest, NetworkAccess, OverlayError, OverlayRequest, RemoveFolder, SandboxLevel,
     SandboxPolicy, SupervisorReport, remove_folder, response_timeout, wait_for_report, wait_readable,
 };
 
@@ -315,4 +313,26 @@ impl Drop for ForkServerClient {
         }
         retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
     }
+}
+
+/// The argument that makes a program the fork server.
+const FORK_SERVER_ARG: &str = "__fork-server";
+
+/// Whether this program's `main` begins with the hook, so that it can be started again as a fork server.
+static HAS_MAIN_HOOK: AtomicBool = AtomicBool::new(false);
+
+/// Runs the program as the fork server, and never returns, if it was started as one by a [`Launcher`](crate::Launcher); returns at once
+/// otherwise.
+///
+/// It belongs at the beginning of `main`, before other threads start and before arguments are read.
+pub fn fork_server_main(remove_folder: RemoveFolder) {
+    HAS_MAIN_HOOK.store(true, Ordering::Relaxed);
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == FORK_SERVER_ARG) && arguments.next().is_none() {
+        server::serve_stdin(remove_folder);
+    }
+}
+
+fn has_main_hook() -> bool {
+    HAS_MAIN_HOOK.load(Ordering::Relaxed)
 }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::NetworkAccess;
 use crate::linux::ipc::SandboxProfile;
-use crate::linux::layers::namespaces::{NamespaceConfig, NetworkIsolation};
-use crate::linux::layers::netns::HostNetns;
+use crate::linux::layers::namespaces::{HostNetns, NamespaceConfig, NetworkIsolation};
 use crate::linux::layers::seccomp::SeccompFilter;
 use crate::linux::sys;
 use crate::linux::sys::ForkResult;

@@ -3,26 +3,29 @@
 //! A process that forks must copy its page tables; here there are next to none, however much memory the host has. If a supervisor
 //! is killed, its remaining processes become children of the fork server, which kills them.
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, lstat};
 use rustix::process::{
     DumpableBehavior, Pid, Signal, kill_process, set_child_subreaper, set_dumpable_behavior, setsid,
 };
 
 use super::namespace_support::NamespaceSupport;
-use crate::SandboxLevel;
-use crate::linux::cleanup_list::CleanupList;
-use crate::linux::ipc::{EncodedRequest, LaunchFds, LaunchMessage, Message, OverlayFds, SandboxProfile};
+use crate::linux::ipc::{
+    self, EncodedRequest, LaunchFds, LaunchMessage, Message, OverlayFds, SandboxProfile,
+};
 use crate::linux::layers::namespaces::NamespaceConfig;
 use crate::linux::layers::{capabilities, landlock};
-use crate::linux::mount_watcher::MountWatcher;
-use crate::linux::standby::{StandbyHandle, StandbySupervisor};
+use crate::linux::standby::{MountWatcher, StandbyHandle, StandbySupervisor};
 use crate::linux::supervisor::LaunchTask;
-use crate::linux::sys::ForkResult;
-use crate::linux::{child_processes, ipc, overlay, sys};
-use crate::{RESPONSE_TIMEOUT, RemoveFolder, TREE_EXIT_TIMEOUT};
+use crate::linux::sys::{self, ForkResult};
+use crate::linux::{child_processes, overlay};
+use crate::{FileId, RESPONSE_TIMEOUT, RemoveFolder, SandboxLevel, TREE_EXIT_TIMEOUT};
 
 /// Serves requests from the socket that is standard input until the host hangs up.
 pub(super) fn serve_stdin(remove_folder: RemoveFolder) -> ! {
@@ -561,4 +564,42 @@ impl ForkServer {
         }
         self.cleanup_list.remove_all();
     }
+}
+
+/// Above this number the list is pruned. A run that is over has usually removed its own.
+const PRUNE_ABOVE: usize = 256;
+
+/// Directories, each once.
+pub(super) struct CleanupList {
+    folders: VecDeque<(PathBuf, FileId)>,
+    remove: RemoveFolder,
+}
+
+impl CleanupList {
+    pub(super) fn new(remove: RemoveFolder) -> Self {
+        Self { folders: VecDeque::new(), remove }
+    }
+
+    pub(super) fn add(&mut self, paths: Vec<OsString>) {
+        for path in paths {
+            let found = folder_at(Path::new(&path)).map(|id| (PathBuf::from(path), id));
+            self.folders.extend(found.filter(|found| !self.folders.contains(found)));
+        }
+        if self.folders.len() > PRUNE_ABOVE {
+            self.folders.retain(|(path, id)| folder_at(path) == Some(*id));
+        }
+    }
+
+    /// Removes those that are still there.
+    fn remove_all(&self) {
+        for (path, id) in &self.folders {
+            (self.remove)(path, *id);
+        }
+    }
+}
+
+/// The folder at this path now, if it is one.
+fn folder_at(path: &Path) -> Option<FileId> {
+    let found = lstat(path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
+    Some(FileId::from_stat(&found))
 }

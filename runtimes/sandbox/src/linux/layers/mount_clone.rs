@@ -1,6 +1,7 @@
-//! Clones of mounts, and changes to mounts: before Linux 5.12 only one mount at a time, and only where it is attached.
+//! New mounts (clones, and file systems in memory that belong to one sandbox), and changes to mounts: before Linux 5.12 only one
+//! mount at a time, and only where it is attached.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -8,13 +9,13 @@ use std::path::Path;
 
 use rustix::fs::{CWD, readlink};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, mount_remount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, mount_remount,
     move_mount, open_tree,
 };
 
 use crate::linux::layers::mount_table::{Mount, read_mounts};
-use crate::linux::sys;
-use crate::linux::sys::{MountChange, mount_setattr};
+use crate::linux::sys::{self, MountChange, mount_setattr};
 
 /// A clone of the mounts at an open file or folder, attached nowhere.
 pub(crate) fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
@@ -88,4 +89,22 @@ fn remount(path: impl rustix::path::Arg, flags: MountFlags, change: MountChange)
 /// Whether the kernel does not know the call that changes many mounts at once.
 fn is_unsupported(error: &io::Error) -> bool {
     sys::errno(error) == libc::ENOSYS
+}
+
+/// Maximum number of files in such a tmpfs; each takes about a kilobyte.
+const MAX_INODES: &str = "65536";
+
+/// A new tmpfs, with this mode for its root and this size limit.
+pub(super) fn new_tmpfs(mode: &CStr, size_limit: Option<u64>) -> io::Result<OwnedFd> {
+    let tmpfs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&tmpfs, c"source", c"metier-sandbox")?;
+    fsconfig_set_string(&tmpfs, c"mode", mode)?;
+    if let Some(limit) = size_limit {
+        fsconfig_set_string(&tmpfs, c"size", limit.to_string())?;
+        // Each inode is a file, or the equivalent in extended attributes.
+        fsconfig_set_string(&tmpfs, c"nr_inodes", MAX_INODES)?;
+    }
+    fsconfig_create(&tmpfs)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&tmpfs, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }

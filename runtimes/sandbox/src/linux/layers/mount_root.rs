@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlink, symlinkat};
 use rustix::io::Errno;
@@ -21,12 +20,10 @@ use rustix::process::{chdir, fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::landlock::{kernel_abi, open_no_symlinks, open_pinned};
-use super::mount_clone::{attach, clone_mount};
+use super::mount_clone::{attach, clone_mount, new_tmpfs};
 use super::private_folders::{create_dir, create_mount_point};
-use super::tmpfs::new_tmpfs;
-use crate::FileRules;
-use crate::begins_with;
 use crate::linux::sys;
+use crate::{FileRules, begins_with};
 
 /// Whether files are restricted by such a root: mounts take longer than Landlock.
 pub(crate) fn is_needed() -> bool {

@@ -15,17 +15,16 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::FileId;
 use crate::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
-use crate::linux::layers::mount_alias::have_mount_alias;
-use crate::linux::layers::mount_clone::{attach, attach_read_only, change_all_mounts, clone_mount};
-use crate::linux::layers::mount_root;
-use crate::linux::layers::private_folders;
+use crate::linux::layers::mount_clone::{
+    attach, attach_read_only, change_all_mounts, clone_mount, new_tmpfs,
+};
+use crate::linux::layers::mount_table::have_mount_alias;
 use crate::linux::layers::private_folders::PrivateMounts;
-use crate::linux::layers::tmpfs::new_tmpfs;
+use crate::linux::layers::{mount_root, private_folders};
 use crate::linux::sys;
 use crate::linux::sys::MountChange;
-use crate::{FileRules, OverlayMount, PinnedPath, ProtectedPaths};
+use crate::{FileId, FileRules, OverlayMount, PinnedPath, ProtectedPaths};
 
 /// What to mount over a path.
 enum MountStep {

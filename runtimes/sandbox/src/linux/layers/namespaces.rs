@@ -4,19 +4,19 @@
 //! all processes in them.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::{
     DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::mount_root::OwnMounts;
-use super::mounts::AppliedMounts;
-use super::{capabilities, mount_root, mounts};
-use crate::linux::sys;
-use crate::linux::sys::ForkResult;
+use super::capabilities;
+use super::mount_root::{self, OwnMounts};
+use super::mounts::{self, AppliedMounts};
+use crate::linux::sys::{self, ForkResult};
 use crate::{FileRules, NetworkAccess, ResourceLimits};
 
 /// The namespaces that this machine supports.
@@ -263,4 +263,26 @@ fn kernel_version() -> Option<(u32, u32)> {
     let name = rustix::system::uname();
     let mut numbers = name.release().to_str().ok()?.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The network namespace this process was in before it entered the empty one of scripts without network, which all of them share.
+///
+/// Creating one takes the kernel longer than all the rest of a sandbox. Scripts cannot create sockets in it, so sharing it gives
+/// them nothing in common; it makes sure that nothing can be reached if a script finds a way to create one.
+pub(crate) struct HostNetns(File);
+
+impl HostNetns {
+    /// Leaves the network namespace, also for all processes forked from here on. `None` if this is not permitted, or there is no
+    /// way back.
+    pub(crate) fn leave() -> Option<Self> {
+        let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
+        // To enter it takes the same rights from inside as from outside.
+        outside.enter().and_then(|()| sys::unshare_network()).ok()?;
+        Some(outside)
+    }
+
+    /// Goes back.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
 }

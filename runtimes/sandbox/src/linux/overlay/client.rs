@@ -1,4 +1,4 @@
-//! The host's handle of an overlay.
+//! The host's handle of an overlay, and the way of the host program itself to where an overlay is in the place of a folder.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,15 +8,16 @@ use std::sync::Arc;
 use rustix::event::Timespec;
 use rustix::fs::{
     CWD, Dir, DirEntry, Mode, OFlags, Stat, Timestamps, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr,
-    fstat, fstatfs, futimens, openat,
+    fstat, fstatfs, futimens, openat, readlink,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
+use rustix::process::{DumpableBehavior, Gid, Uid, chdir, set_dumpable_behavior};
+use rustix::thread::CapabilitySet;
 
-use super::reply::{Failure, MAX_REPLY_BYTES, Reply};
+use super::server::{Failure, MAX_REPLY_BYTES, Reply, mount};
 use crate::linux::fd_passing::receive_message;
-use crate::linux::ipc;
-use crate::linux::ipc::OverlayFds;
+use crate::linux::ipc::{self, OverlayFds};
+use crate::linux::layers::capabilities;
 use crate::linux::machine::machine;
 use crate::{FileId, OverlayError, OverlayMount, OverlayRequest, PinnedPath, UpperLack, wait_readable};
 
@@ -113,7 +114,7 @@ impl PendingOverlay {
     }
 
     /// Its folders, and the path of that for changes.
-    pub(super) fn into_folders(self) -> (OverlayFds, PathBuf) {
+    fn into_folders(self) -> (OverlayFds, PathBuf) {
         (self.fds, self.upper_path)
     }
 
@@ -171,7 +172,7 @@ fn copy_attributes(lower: &Stat, upper: &OwnedFd) {
     futimens(upper, &times).ok();
 }
 
-pub(super) fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
+fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
     const FIRST_RELEASE: (u32, u32) = (5, 11);
     match failure {
         Failure::Namespaces(errno) => match machine().and_then(|machine| machine.namespace_refusal()) {
@@ -189,4 +190,27 @@ pub(super) fn explain(failure: Failure, upper: PathBuf) -> OverlayError {
             _ => OverlayError::Mount(option, io::Error::from_raw_os_error(errno)),
         },
     }
+}
+
+/// Mounts an overlay over its lower folder, for this process and all that it starts from here on: at the path of the folder they find what the
+/// overlay shows, whatever they open it by. Nobody else sees it, and it ends with the last of them. What was opened before leads to the folder
+/// itself.
+///
+/// For a program with one thread, soon after its start; in others, and where a namespace cannot be had, it fails. A user who is not root is
+/// the same user afterwards, in a user namespace in which files of all others belong to nobody. After an error the process may be in
+/// namespaces of its own, without the overlay and without rights there.
+pub fn enter_overlay(request: OverlayRequest<'_>) -> Result<(), OverlayError> {
+    let user_namespace = || readlink("/proc/self/ns/user", Vec::new()).ok();
+    let (before, folder) = (user_namespace(), std::env::current_dir()?);
+    let (OverlayFds { lower, upper, work, .. }, upper_path) = PendingOverlay::open(request)?.into_folders();
+    let entered = mount(&lower, &upper, &work, CapabilitySet::all());
+    // The way into a user namespace leaves it off, and the working directory below the overlay.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
+    let returned = chdir(folder);
+    // The right to mount was that of the namespace.
+    let is_moved = user_namespace() != before;
+    let dropped = if is_moved { capabilities::drop_all_except(CapabilitySet::empty()) } else { Ok(()) };
+    entered.map_err(|failure| explain(failure, upper_path))?;
+    returned.and(dropped).map_err(std::io::Error::from)?;
+    Ok(())
 }

@@ -18,17 +18,16 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, getcwd, setsid};
 use rustix::thread::{CapabilitySet, set_no_new_privs};
+use serde::{Deserialize, Serialize};
 
-use super::reply::{Failure, Reply};
-use crate::FileId;
 use crate::linux::fd_passing::{receive_message, send_message};
-use crate::linux::ipc::OverlayFds;
+use crate::linux::ipc::{self, OverlayFds};
 use crate::linux::layers::landlock::open_no_symlinks;
 use crate::linux::layers::mount_clone::{attach, change_all_mounts, clone_mount};
 use crate::linux::layers::mount_table::read_mounts;
 use crate::linux::layers::{capabilities, mount_root, namespaces};
-use crate::linux::sys::MountChange;
-use crate::linux::{ipc, sys};
+use crate::linux::sys::{self, MountChange};
+use crate::{FileId, bytes};
 
 /// What the kernel uses of the process that mounts whenever it changes the folder for changes: it gives a copied file its owner, goes
 /// through folders that the program could not, and finds the original of a copy. What a program may do is checked with its own rights
@@ -186,3 +185,24 @@ fn confine(mount: &OwnedFd) -> io::Result<()> {
     set_no_new_privs(true)?;
     Ok(capabilities::drop_all_except(CapabilitySet::SYS_ADMIN)?)
 }
+
+/// A descriptor comes with it, or it says why there is none.
+pub(super) type Reply = Result<(), Failure>;
+
+/// Why there is no overlay, with error numbers of the system.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Failure {
+    /// This process can have no mounts of its own.
+    Namespaces(i32),
+    /// Another folder is at this path than the one that the host has opened.
+    Replaced(#[serde(with = "bytes")] OsString),
+    /// The lower folder, and what is mounted in it.
+    MountBelow(#[serde(with = "bytes")] OsString, #[serde(with = "bytes")] OsString),
+    /// The kernel has no overlayfs.
+    NoOverlayfs,
+    /// What overlayfs refuses: an option, or another step.
+    Mount(String, i32),
+}
+
+/// Longer than any reply, which has two paths at most.
+pub(super) const MAX_REPLY_BYTES: usize = 16 << 10;
