@@ -69,14 +69,12 @@ mod extism_response;
 mod failure;
 mod imports;
 mod instrument;
-mod json_cost;
 mod linked_module;
 mod linked_plugin;
 mod linker;
 mod message_parts;
 mod metadata;
 mod module;
-mod module_graph;
 mod module_source;
 mod plugin_manifest;
 mod plugin_settings;
@@ -84,7 +82,6 @@ mod run_state;
 mod services;
 mod text_abi;
 mod wasi;
-mod wat;
 #[cfg(unix)]
 mod worker;
 

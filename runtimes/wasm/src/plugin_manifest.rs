@@ -17,8 +17,7 @@ use crate::module_source::{MAIN_MODULE, ModuleRole, ModuleSource};
 use crate::plugin_settings::PluginSettings;
 use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::is_plugin_manifest;
-use metier_core::executor::{Script, ScriptDialect};
+use metier_core::executor::{Script, ScriptDialect, is_plugin_manifest};
 use metier_core::policy::{Limits, Permission};
 
 /// The size of a page of memory in bytes.
@@ -392,7 +391,7 @@ mod tests {
         let manifest = marked(json!({"wasm": [{"path": "a.wat"}]}).to_string().as_bytes());
         let inlined = inline_modules("scripts/plugin.json", manifest, |_| Ok(marked(MODULE))).unwrap();
         let (modules, _) = resolve(&Script::new("test", "scripts/plugin.json", inlined)).unwrap();
-        assert!(crate::wat::to_binary(&modules[0]).is_ok());
+        assert!(crate::module_source::to_binary(&modules[0]).is_ok());
     }
 
     #[test]

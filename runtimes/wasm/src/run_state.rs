@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::budget::{BYTES_PER_CHECK, PluginBudget};
+use super::budget::{BYTES_PER_CHECK, PluginBudget, json_cost};
 use super::extism_response::LatestResponse;
-use super::json_cost::json_cost;
 use super::plugin_settings::PluginSettings;
 use super::text_abi;
 use crate::extism_memory::ExtismMemory;

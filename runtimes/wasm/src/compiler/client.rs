@@ -11,7 +11,7 @@ use std::process::ExitStatus;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 
-use super::compile_error::CompileError;
+use super::compilation::CompileError;
 use crate::compiler::protocol::MAX_RESPONSE_BYTES;
 use crate::compiler::server::COMPILER_ARGUMENT;
 use crate::module_source::ModuleSource;

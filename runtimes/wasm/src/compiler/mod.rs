@@ -5,7 +5,6 @@
 #[cfg(unix)]
 mod client;
 mod compilation;
-mod compile_error;
 mod protocol;
 #[cfg(unix)]
 mod server;
@@ -30,8 +29,7 @@ mod client {
 #[cfg(unix)]
 pub use self::server::compiler_main;
 
-use self::compilation::CompiledModule;
-use self::compile_error::CompileError;
+use self::compilation::{CompileError, CompiledModule};
 use crate::module_source::ModuleSource;
 use crate::services::PluginServices;
 use metier_core::error::Result;
