@@ -1,20 +1,22 @@
-//! A Rhai engine: created once from shared modules, with the limits and the scope of each run.
+//! A Rhai engine: created once from shared modules, with the limits and the scope of each run. A script is parsed once, and runs on
+//! a few engines that are kept for reuse.
 
 use std::sync::Arc;
 
+use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::json_boundary::out_of_memory;
+use metier_core::executor::pool::{PooledExecutor, Program};
+use metier_core::executor::{Script, SkillExecutor};
+use metier_core::host::SkillContext;
+use metier_core::policy::{CancelToken, Limits};
 use rhai::{AST, CallFnOptions, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value as Json;
 
-use super::language::new_engine;
 use super::memory_estimator::MemoryEstimator;
-use super::parse::ParsedScript;
+use super::parse::{ParsedScript, new_engine, parse};
 use super::run_slot::RunSlot;
 use super::stack::{self, Stack};
 use super::{closure_leaks, failure, from_rhai, host_api, to_rhai};
-use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::json_boundary::out_of_memory;
-use metier_core::host::SkillContext;
-use metier_core::policy::Limits;
 
 /// An engine and the run that occupies it.
 pub(super) struct RhaiEngine {
@@ -135,4 +137,21 @@ enum RunError {
     Host(SkillError),
     /// In the script.
     Script(Box<EvalAltResult>),
+}
+
+/// Parses a Rhai script; a syntax error is `invalid-skill` with its file, line and column.
+pub fn load(script: &Script, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(PooledExecutor::new(&script.skill, parse(script, cancel)?)))
+}
+
+impl Program for ParsedScript {
+    type State = RhaiEngine;
+
+    fn new_state(&self, _: &SkillContext) -> Result<RhaiEngine> {
+        Ok(RhaiEngine::new())
+    }
+
+    fn run(&self, engine: &mut RhaiEngine, input: &Json, context: &SkillContext) -> Result<Json> {
+        engine.run(self, input, context)
+    }
 }

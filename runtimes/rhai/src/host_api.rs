@@ -6,8 +6,7 @@ use rhai::{Dynamic, Engine, FuncRegistration, Module, Shared};
 use serde_json::Value as Json;
 
 use super::failure::HostFailure;
-use super::run_limits::RhaiError;
-use super::run_slot::{Ctx, RunSlot};
+use super::run_slot::{Ctx, RhaiError, RunSlot};
 use super::{bounded_std, from_rhai, to_rhai};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{HostFunction, LogLevel, functions};

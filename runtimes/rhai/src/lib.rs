@@ -4,15 +4,12 @@
 mod bounded_std;
 mod closure_leaks;
 mod engine;
-mod executor;
 mod failure;
 mod from_rhai;
 mod heap_budget;
 mod host_api;
-mod language;
 mod memory_estimator;
 mod parse;
-mod run_limits;
 mod run_slot;
 mod stack;
 mod to_rhai;
@@ -20,7 +17,7 @@ mod to_rhai;
 #[cfg(test)]
 mod tests;
 
-pub use executor::load;
+pub use engine::load;
 
 /// Counts what scripts allocate, as in the command.
 #[cfg(test)]

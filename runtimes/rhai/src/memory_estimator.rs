@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Scope};
 
-use crate::run_limits::data_too_large;
+use crate::run_slot::data_too_large;
 use metier_core::alloc_counter;
 
 /// The time of the next measurement, and the memory limit.

@@ -1,22 +1,19 @@
-//! Parses a script, within a short time or not at all.
-//!
-//! Rhai's parser searches all known names for each name it reads, and all keys of a map for each further key. So the text,
-//! its names, its keys and the work are limited, and at every token the parser checks whether the run still waits.
+//! The language, without anything of the host, and its parser.
 
 use std::collections::HashSet;
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-use rhai::{AST, Engine, LexError, Token};
-
-use super::failure;
-use super::language::{MAX_NAMES, new_engine};
-use super::stack::Stack;
-use crate::closure_leaks::LeakCounter;
 use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, SkillError};
 use metier_core::executor::Script;
 use metier_core::policy::CancelToken;
+use rhai::packages::{Package, StandardPackage};
+use rhai::{AST, Engine, LexError, OptimizationLevel, Shared, Token};
+
+use super::failure;
+use super::stack::Stack;
+use crate::closure_leaks::LeakCounter;
 
 /// The maximum size of a script in bytes.
 const MAX_SOURCE: usize = 64 << 10;
@@ -185,4 +182,34 @@ impl Drop for ParsedScript {
             Err(_) => std::mem::forget(tree),
         }
     }
+}
+
+/// The standard library of the language, the same for every engine.
+static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
+
+/// Keywords that are removed: they run code from text or from other files.
+const REMOVED_KEYWORDS: [&str; 3] = ["eval", "import", "export"];
+
+/// The maximum depth of calls (the stack itself is checked as well), and of expressions in the script and in its functions.
+const MAX_CALL_LEVELS: usize = 128;
+const MAX_EXPR_DEPTHS: (usize, usize) = (64, 32);
+/// The maximum number of functions of a script, and of variables in scope at once.
+const MAX_NAMES: usize = 1024;
+
+/// An engine with the language and nothing else.
+pub(super) fn new_engine() -> Engine {
+    let mut engine = Engine::new_raw();
+    engine.register_global_module(STANDARD.clone());
+    for symbol in REMOVED_KEYWORDS {
+        engine.disable_symbol(symbol);
+    }
+    // The optimiser compares each case of a `switch` with all others, without a noticeable gain for a run.
+    engine.set_optimization_level(OptimizationLevel::None);
+    engine
+        .set_max_modules(0)
+        .set_max_call_levels(MAX_CALL_LEVELS)
+        .set_max_expr_depths(MAX_EXPR_DEPTHS.0, MAX_EXPR_DEPTHS.1)
+        .set_max_functions(MAX_NAMES)
+        .set_max_variables(MAX_NAMES);
+    engine
 }

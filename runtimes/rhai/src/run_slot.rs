@@ -1,13 +1,16 @@
-//! The run that occupies an engine, and the `ctx` by which its script refers to it.
+//! The run that occupies an engine, the `ctx` by which its script refers to it, and its limits, as functions of the library check
+//! them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::heap_budget::HeapBudget;
-use super::stack;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::json_boundary::out_of_memory;
 use metier_core::host::{LogLevel, SkillContext};
+use rhai::{Dynamic, EvalAltResult, NativeCallContext, Position};
+
+use super::heap_budget::HeapBudget;
+use super::stack;
 
 /// The run that occupies an engine.
 #[derive(Default)]
@@ -112,13 +115,13 @@ impl RunSlot {
     }
 
     /// Whether the run must stop or was cancelled, for functions that take long.
-    pub(super) fn must_stop_or_is_cancelled(&self) -> bool {
+    fn must_stop_or_is_cancelled(&self) -> bool {
         self.must_stop()
             || self.lock().context.as_ref().is_none_or(|context| context.cancel().cause().is_some())
     }
 
     /// Stops the run with this error.
-    pub(super) fn stop_with(&self, error: SkillError) {
+    fn stop_with(&self, error: SkillError) {
         self.lock().error.get_or_insert(error);
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -159,5 +162,44 @@ pub(super) struct SlotGuard<'a>(&'a RunSlot);
 impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
         *self.0.lock() = ActiveRun::default();
+    }
+}
+
+pub(super) type RhaiError = Box<EvalAltResult>;
+
+/// Fails if there is not enough memory for this many things of this size.
+pub(super) fn require_memory(
+    call: &NativeCallContext,
+    count: usize,
+    bytes_each: u64,
+) -> Result<(), RhaiError> {
+    let fits = (count as u64).checked_mul(bytes_each).is_some_and(|bytes| bytes <= remaining_memory(call));
+    if fits { Ok(()) } else { Err(data_too_large("The data").into()) }
+}
+
+/// Fails if the run must end. Expensive functions check this about once for each MiB.
+pub(super) fn check_stop(call: &NativeCallContext) -> Result<(), RhaiError> {
+    let ctx = call.tag().and_then(Dynamic::read_lock::<Ctx>);
+    if ctx.is_none_or(|ctx| ctx.0.must_stop_or_is_cancelled()) {
+        Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into())
+    } else {
+        Ok(())
+    }
+}
+
+/// The bytes the run may still allocate; the engine carries its `ctx` as a tag.
+pub(super) fn remaining_memory(call: &NativeCallContext) -> u64 {
+    call.tag().and_then(Dynamic::read_lock::<Ctx>).map_or(0, |ctx| ctx.0.remaining_memory())
+}
+
+/// The error for data beyond the memory limit. Scripts cannot catch it.
+pub(super) fn data_too_large(what: &str) -> EvalAltResult {
+    EvalAltResult::ErrorDataTooLarge(what.to_owned(), Position::NONE)
+}
+
+/// Ends the run that called a library function because it exceeded its memory limit.
+pub(super) fn end_out_of_memory(call: &NativeCallContext) {
+    if let Some(ctx) = call.tag().and_then(Dynamic::read_lock::<Ctx>) {
+        ctx.0.stop_out_of_memory();
     }
 }

@@ -2,7 +2,7 @@
 
 use rhai::{Array, Blob, Dynamic, ImmutableString, Map, Module, NativeCallContext};
 
-use crate::run_limits::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
+use crate::run_slot::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
 
 type Text = ImmutableString;
 type Call<'a> = NativeCallContext<'a>;

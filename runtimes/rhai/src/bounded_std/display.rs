@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use rhai::{Array, Blob, Dynamic, FnPtr, FuncRegistration, ImmutableString, Map, Module, NativeCallContext};
 
-use crate::run_limits::{check_stop, end_out_of_memory, remaining_memory};
+use crate::run_slot::{check_stop, end_out_of_memory, remaining_memory};
 
 /// The functions by which scripts and Rhai itself convert a value to text.
 const FUNCTION_NAMES: [&str; 4] = ["print", "to_string", "debug", "to_debug"];

@@ -7,7 +7,7 @@ use rhai::{Dynamic, FuncRegistration, Map, Module, NativeCallContext};
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::from_rhai::type_name;
-use crate::run_limits::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
+use crate::run_slot::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
 use crate::to_rhai;
 use metier_core::executor::json_boundary::MAX_DEPTH;
 use metier_core::strict_json;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext, Position};
 
-use crate::run_limits::{RhaiError, check_stop, require_memory};
+use crate::run_slot::{RhaiError, check_stop, require_memory};
 
 type Call<'a> = NativeCallContext<'a>;
 

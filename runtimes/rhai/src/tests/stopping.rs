@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::super::language::new_engine;
 use super::{invalid, loaded, loaded_under, run, script, stopped};
 use crate::host_api;
+use crate::parse::new_engine;
 use metier_core::error::ErrorKind;
 use metier_core::executor::SkillInput;
 use metier_core::host::SkillContext;
