@@ -1,11 +1,14 @@
-//! What the system changes about a file whenever somebody changes it.
+//! A file of the disk: opened only if it cannot block, its identity, and what the system knows about it.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-#[cfg(unix)]
-use crate::host::FileId;
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::Metadata;
+
+use metier_sandbox::FileId;
 
 /// A file that was read so soon after its last change may change again without a change of its times, because file systems
 /// count time in steps of up to 10 ms.
@@ -60,7 +63,7 @@ impl FileStat {
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn at_path(path: &Path) -> Option<Self> {
+    fn at_path(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|metadata| Self::new(&metadata))
     }
 
@@ -82,4 +85,47 @@ impl FileStat {
         let step = if changed.subsec_nanos() == 0 { COARSE_TIME_STEP } else { TIME_STEP };
         began.checked_sub(changed).is_some_and(|age| age > step)
     }
+}
+
+/// That of a file of which something is known.
+pub fn file_id(metadata: &impl MetadataExt) -> FileId {
+    FileId { dev: metadata.dev(), ino: metadata.ino() }
+}
+
+/// What tells a folder from another one that was or will be at its path: its number and its time of birth, where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is kept there"))]
+pub struct FolderId {
+    file: FileId,
+    born: Option<SystemTime>,
+}
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "no process is kept there"))]
+impl FolderId {
+    /// The folder of that path, which must exist.
+    pub fn new(folder: &Path) -> std::io::Result<Self> {
+        let about = std::fs::symlink_metadata(folder)?;
+        let born = about.created().ok();
+        Ok(Self { file: file_id(&Metadata::from_just_metadata(about)), born })
+    }
+}
+
+/// Opens a regular file; links are followed.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed() | rustix::fs::OFlags::NOCTTY.bits().cast_signed(),
+    );
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
 }

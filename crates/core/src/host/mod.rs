@@ -2,14 +2,12 @@
 
 mod access_listener;
 mod address_password;
-mod address_space;
 mod args;
 mod async_providers;
 mod call;
 mod call_access;
 pub mod canonical_folder;
 pub mod catch_panic;
-mod closure_tools;
 mod context;
 #[cfg(unix)]
 mod dir_cleaner;
@@ -20,7 +18,6 @@ mod environment;
 mod event;
 mod explain;
 mod extensions;
-pub mod file_id;
 pub mod file_stat;
 pub mod files;
 mod fixtures;
@@ -44,18 +41,16 @@ mod provider_thread;
 mod read_record;
 mod redaction;
 mod refused_access;
-mod regular_file;
 mod report;
 mod run_events;
 mod run_id;
-mod run_thread;
 mod secret_broker;
 mod secret_origin;
 mod steps;
 mod streams;
 #[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub mod temp_dirs;
-mod tool_layer;
+mod tool_providers;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub mod untrusted;
 #[cfg(feature = "user-cache")]
@@ -74,7 +69,6 @@ pub use self::call_access::{CallAccess, CallRecorder};
 #[cfg(unix)]
 pub use self::canonical_folder::open_without_links;
 pub use self::catch_panic::catch_panic;
-pub use self::closure_tools::ClosureTools;
 #[cfg(unix)]
 pub use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
 #[cfg(unix)]
@@ -87,7 +81,7 @@ pub use self::explain::{
 };
 pub use self::extensions::Extensions;
 #[cfg_attr(not(unix), allow(unused_imports, reason = "no process is kept there"))]
-pub use self::file_id::{FolderId, file_id};
+pub use self::file_stat::{FolderId, file_id};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub use self::functions::{
@@ -100,34 +94,35 @@ pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
 pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
-pub use self::run_id::RunId;
-pub use self::run_thread::{RunThreadGuard, works_for_run};
+pub use self::run_id::{RunId, RunThreadGuard, works_for_run};
 pub use self::secret_broker::{
     HostSecrets, RunSecrets, SecretBroker, StreamConcealment, StreamReplacement, is_dropped_header,
     is_placeholder_host, random_stand_in, unsearchable_answer,
 };
 pub use self::secret_origin::SecretOrigin;
+pub use self::tool_providers::ClosureTools;
 #[cfg(feature = "user-cache")]
 pub use self::user_cache::MacKey;
 #[cfg(all(feature = "user-cache", unix))]
 pub use self::user_cache::{CacheLimits, UserCache};
-pub use address_space::AddressSpaceReservation;
 pub use args::Args;
-pub use context::HostApiClient;
 pub use context::{
     ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer, ConfigProvider, ConsentReason,
-    ContextBuilder, FileProvider, HttpClient, HttpRequest, HttpResponse, Providers, RunFiles, SampleMessage,
-    SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider, SkillContext,
-    SkillProvider, StopReason, StoreProvider, Tool, ToolProvider,
+    ContextBuilder, FileProvider, HostApiClient, HttpClient, HttpRequest, HttpResponse, Providers, RunFiles,
+    SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider,
+    SkillContext, SkillProvider, StopReason, StoreProvider, Tool, ToolProvider,
 };
+pub use file_stat::open_regular;
 pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};
-pub use http::DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT;
 #[cfg(feature = "http")]
 pub use http::WebClient;
 #[cfg(unix)]
 pub use http::non_public_kind;
-pub use http::{OpenedConnection, RootCertificates, RunAuthority, SecretHostOptions, SecureHost, download};
-pub use memory::{HostMemory, HostMemoryReservation, check_memory_reserve};
+pub use http::{
+    DEFAULT_CLIENT as DEFAULT_HTTP_CLIENT, OpenedConnection, RootCertificates, RunAuthority,
+    SecretHostOptions, SecureHost, download,
+};
+pub use memory::{AddressSpaceReservation, HostMemory, HostMemoryReservation, check_memory_reserve};
 #[cfg(unix)]
 pub use metier_sandbox::{FileId, begins_with};
 pub use read_record::ReadRecord;
@@ -135,7 +130,6 @@ pub use read_record::ReadRecord;
 pub use redaction::RedactedStream;
 pub use redaction::{EncodedSecrets, Redacted, Redaction};
 pub use refused_access::{RefusedAccess, RefusedTarget};
-pub use regular_file::open_regular;
 pub use report::{
     EnforcedLevel, MisplacedSecret, NetworkReport, ProcessReport, ProcessUsage, RefusedConnection,
     SandboxReport,
@@ -144,7 +138,7 @@ pub use steps::{StepReport, StepStatus};
 #[cfg(unix)]
 pub use streams::OutputSink;
 pub use streams::{OutputSinks, StdinSource};
-pub use tool_layer::{LayeredTools, ToolLayer};
+pub use tool_providers::{LayeredTools, ToolLayer};
 pub use value_size::memory_size;
 #[cfg(unix)]
 pub use value_size::{check_value_memory, memory_size_of_json, to_json};

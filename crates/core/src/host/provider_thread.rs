@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use super::run_thread::RunThreadGuard;
+use super::run_id::RunThreadGuard;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, ProviderPermit};
 

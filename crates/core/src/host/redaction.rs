@@ -4,13 +4,11 @@
 //! only afterwards, since a part of a secret would not be recognized. What a script encodes, reverses or takes apart is not
 //! covered: this guards against leaks, not against the skill that was given the secret.
 
-mod encoded;
 mod finder;
 mod forms;
 mod quoting;
 mod redacted;
 mod search;
-mod secret;
 #[cfg(unix)]
 mod stream;
 
@@ -20,10 +18,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-pub use self::encoded::EncodedSecrets;
 pub use self::redacted::Redacted;
+use self::redacted::Secret;
+pub use self::search::EncodedSecrets;
 use self::search::SecretSearch;
-use self::secret::Secret;
 #[cfg(unix)]
 pub use self::stream::RedactedStream;
 use super::leftovers::Leftover;

@@ -10,8 +10,7 @@ use super::extensions::Extensions;
 use super::log::{LogLine, Progress};
 use super::outcome::Outcome;
 use super::redaction::Redaction;
-use super::run_id::RunId;
-use super::run_thread::RunThreadGuard;
+use super::run_id::{RunId, RunThreadGuard};
 use super::steps::StepReport;
 use crate::error::ErrorKind;
 

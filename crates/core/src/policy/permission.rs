@@ -1,18 +1,16 @@
 //! A single permission, `name` or `name:scope`, and the access that it covers.
 
-mod host_scope;
 mod parse;
-mod secret_scope;
+mod scope;
 
 use std::fmt;
 
 use crate::error::SkillError;
 use crate::policy::path_protection::{PathProtection, is_within};
-use crate::policy::tool_name::{plain_skill_name, plain_tool_name, split_tool_name};
+use crate::policy::tool::{plain_skill_name, plain_tool_name, split_tool_name};
 
-use self::host_scope::AccessPort;
-pub use self::host_scope::{DEFAULT_PORTS, HostScope, is_host_name};
-pub use self::secret_scope::normalize_secret_host;
+use self::scope::AccessPort;
+pub use self::scope::{DEFAULT_PORTS, HostScope, is_host_name, normalize_secret_host};
 
 /// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
@@ -285,7 +283,7 @@ impl Permission {
                     *name == plain_skill_name(&need.target)
                 }
                 (_, Some(scope)) if self.kind == PermissionKind::Secret => {
-                    secret_scope::covers(scope, &need.target, need.secret_host.as_deref())
+                    scope::covers_secret(scope, &need.target, need.secret_host.as_deref())
                 }
                 (_, Some(name)) if self.kind == PermissionKind::Tool => {
                     *name == need.target || plain_tool_name(name) == plain_tool_name(&need.target)
@@ -322,7 +320,7 @@ impl Permission {
                     self.host_scope().is_some_and(|scope| scope.covers(&need.target, need.port))
                 }
                 (ScopeRule::RequiredSecret, Some(scope)) => {
-                    secret_scope::covers(scope, &need.target, need.secret_host.as_deref())
+                    scope::covers_secret(scope, &need.target, need.secret_host.as_deref())
                 }
                 (_, Some(name)) => *name == need.target,
                 (
@@ -373,7 +371,7 @@ impl Permission {
     /// The name of the secret and the host where it may be used, if it may not be read; `None` if it is about no secret.
     pub fn secret_name_and_host(&self) -> Option<(&str, Option<&str>)> {
         let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Secret)?;
-        Some(secret_scope::split(scope))
+        Some(scope::split_secret(scope))
     }
 
     /// Whether it has this name, whatever its scope: `write:out` is a `write`.
@@ -540,7 +538,7 @@ impl Access {
     fn scope_text(&self, port: Option<u16>) -> String {
         match &self.secret_host {
             Some(host) => format!("{}@{host}", self.target),
-            None => host_scope::host_scope(&self.target, port),
+            None => scope::host_scope(&self.target, port),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Allowed and denied tools: what a caller, or the program around a server, leaves of the tools of skills and of the host.
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::tool_name::{plain_tool_name, split_tool_name};
+use crate::policy::tool::{plain_tool_name, split_tool_name};
 
 /// Allowed and denied tools, by `NAME` of the host's or `SKILL.TOOL` of a skill's; `SKILL.*` is every tool of a skill. What is denied is
 /// denied, also where it is allowed. An empty filter leaves every tool.

@@ -1,11 +1,12 @@
-//! Finds secrets that are known by their form.
+//! Finds secrets that are known by their form: by a prefix, or as a private key in PEM or in armour of PGP, where what begins and
+//! ends it is fixed, and the lines between are base64.
 
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use memchr::memmem;
 
 use super::edit::Edit;
-use super::private_key;
 use crate::secret_family::{BodyEnd, FAMILIES, SecretFamily, Surroundings, begins_word};
 
 /// The search for all prefixes, and the families of each.
@@ -16,7 +17,7 @@ struct PrefixSearch {
 }
 
 static PREFIX_SEARCH: LazyLock<PrefixSearch> = LazyLock::new(|| {
-    let mut prefixes: Vec<&str> = vec![private_key::BEGIN];
+    let mut prefixes: Vec<&str> = vec![BEGIN];
     let mut families: Vec<Vec<&SecretFamily>> = vec![Vec::new()];
     for family in FAMILIES {
         for prefix in family.prefixes {
@@ -66,7 +67,7 @@ fn secret_edit(
     around: &Surroundings<'_>,
 ) -> Option<Edit> {
     if families.is_empty() {
-        let end = private_key::end_of_key(text, start)?;
+        let end = end_of_key(text, start)?;
         return Some(Edit::new(start..end, "[secret:private-key]"));
     }
     let bytes = text.as_bytes();
@@ -81,4 +82,63 @@ fn secret_edit(
         BodyEnd::Complete(end) => Edit::new(start..end, format!("[secret:{}]", family.name)),
         BodyEnd::Cut(end) => Edit::removal(start..end),
     })
+}
+
+/// What begins the first line.
+pub(super) const BEGIN: &str = "-----BEGIN ";
+
+/// Maximum bytes of the words between [`BEGIN`] and the end of its line.
+const MAX_LABEL_BYTES: usize = 64;
+
+/// Maximum bytes of a key.
+const MAX_KEY_BYTES: usize = 64 << 10;
+
+/// Characters of base64 from which something is a key, and not code that names its first line.
+const MIN_KEY_CHARS: usize = 40;
+
+/// Where the key ends that begins there: after its last line, or after the last of its characters where that line is missing. `None` if
+/// there is none.
+fn end_of_key(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let label_start = start + BEGIN.len();
+    let label_end = label_start + memmem::find(within(bytes, label_start, MAX_LABEL_BYTES), b"-----")?;
+    let label = &text[label_start..label_end];
+    let is_label =
+        label.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b' ' || byte.is_ascii_digit());
+    if !is_label || !label.contains("PRIVATE KEY") {
+        return None;
+    }
+    let body_start = label_end + 5;
+    let last = format!("-----END {label}-----");
+    let rest = within(bytes, body_start, MAX_KEY_BYTES);
+    let body = match memmem::find(rest, last.as_bytes()) {
+        Some(length) if key_chars(&rest[..length]) >= MIN_KEY_CHARS => {
+            return Some(body_start + length + last.len());
+        }
+        Some(length) => &rest[..length],
+        None => rest,
+    };
+    let length = key_len(body);
+    (key_chars(&body[..length]) >= MIN_KEY_CHARS).then_some(body_start + length)
+}
+
+/// Bytes of base64 and line breaks at the beginning, without the blanks at their end.
+fn key_len(body: &[u8]) -> usize {
+    let is_indent = |at: usize| at > 0 && body[at - 1].is_ascii_whitespace();
+    let is_of_key = |(at, byte): &(usize, &u8)| match **byte {
+        b' ' | b'\t' => is_indent(*at),
+        b'\n' | b'\r' | b'+' | b'/' | b'=' | b'\\' => true,
+        byte => byte.is_ascii_alphanumeric(),
+    };
+    let length = body.iter().enumerate().take_while(is_of_key).count();
+    body[..length].trim_ascii_end().len()
+}
+
+fn within(bytes: &[u8], start: usize, max: usize) -> &[u8] {
+    let rest = &bytes[start.min(bytes.len())..];
+    &rest[..rest.len().min(max)]
+}
+
+fn key_chars(body: &[u8]) -> usize {
+    body.iter().filter(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')).count()
 }

@@ -6,9 +6,7 @@
 
 mod edit;
 mod known_secrets;
-mod private_key;
 mod profile;
-mod role_tags;
 mod unseen;
 
 use std::borrow::Cow;
@@ -20,7 +18,7 @@ use serde_json::{Map, Value};
 use self::edit::{Edit, apply, apply_to_lines};
 use self::known_secrets::known_secret_edits;
 pub use self::profile::SanitizeProfile;
-use self::role_tags::without_role_tags;
+use self::profile::without_role_tags;
 use self::unseen::unseen_edits;
 use crate::error::SkillError;
 use crate::host::{EncodedSecrets, LogLine, ProcessReport, Redaction, StepReport};

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
 
+use super::entry::for_each_entry_portable;
 use super::hidden_paths::HiddenPaths;
 use super::open::{NameCounter, NamedEntry, OpenBackend};
-use super::read_dir::for_each_entry_portable;
 
 /// What a run changes of a tree, in a folder of its own.
 pub struct Delta {
@@ -325,6 +325,30 @@ fn check_write_access(dir: &Dir, name: &OsStr, is_folder: bool) -> io::Result<()
 #[cfg(not(unix))]
 fn check_write_access(_: &Dir, _: &OsStr, _: bool) -> io::Result<()> {
     Ok(())
+}
+
+/// An open folder: one of the disk, or one of which a run sees what it has changed.
+pub(super) enum Folder {
+    Disk(Dir),
+    Merged(MergedFolder),
+}
+
+impl Folder {
+    /// The open folder that has this name.
+    pub(super) fn dir_of(&self, name: &OsStr) -> io::Result<&Dir> {
+        match self {
+            Self::Disk(dir) => Ok(dir),
+            Self::Merged(folder) => folder.layer(name),
+        }
+    }
+
+    /// What is at a name; a link is not followed.
+    pub(super) fn symlink_metadata(&self, name: &OsStr) -> io::Result<Metadata> {
+        match self {
+            Self::Disk(dir) => dir.symlink_metadata(name),
+            Self::Merged(folder) => folder.symlink_metadata(name),
+        }
+    }
 }
 
 #[cfg(test)]

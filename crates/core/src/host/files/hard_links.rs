@@ -11,7 +11,7 @@ use super::protected_cache::{HardLinkedSecrets, ProtectedAlias};
 use super::view::FilesView;
 use super::walk::{WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result};
-use crate::host::file_id::file_id;
+use crate::host::file_stat::file_id;
 use crate::policy::{CancelToken, PathProtection};
 
 impl FilesView<'_> {

@@ -8,9 +8,7 @@
 mod delta;
 mod editor;
 mod entry;
-mod folder;
 mod grep;
-mod grep_sink;
 mod hard_links;
 mod hidden_paths;
 mod ignore_rules;
@@ -21,12 +19,10 @@ mod open;
 #[cfg(target_os = "linux")]
 mod openat2;
 mod operation;
-mod parent_dir;
 mod path;
 mod protected;
 mod protected_cache;
 mod read;
-mod read_dir;
 mod remove;
 mod symlinks;
 mod tree;
@@ -37,16 +33,15 @@ mod write;
 
 pub use delta::Delta;
 pub use editor::{ChangeDecision, FileChange, FileChangeKind, FileEditor};
-pub use entry::{Entry, EntryKind};
+#[cfg(unix)]
+pub use entry::for_each_entry;
+pub use entry::{Entry, EntryKind, for_each_entry_portable};
 pub use grep::{Grep, GrepMatch, GrepResults};
 pub use hidden_paths::HiddenPaths;
 pub use list::Stat;
 pub use operation::not_regular_file;
 pub use path::{path_below, relative_path};
 pub use protected_cache::SecretLinks;
-#[cfg(unix)]
-pub use read_dir::for_each_entry;
-pub use read_dir::for_each_entry_portable;
 pub use tree::{TreeEntry, TreeStat};
 pub use view::FilesView;
 pub use walk::{Skipped, WalkFilter, WalkOptions};
@@ -59,7 +54,7 @@ use std::sync::{Arc, OnceLock};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
-use self::folder::Folder;
+use self::delta::Folder;
 use self::open::OpenBackend;
 use self::protected_cache::ProtectedCache;
 use crate::error::{Result, SkillError};

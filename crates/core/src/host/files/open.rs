@@ -9,8 +9,7 @@ use std::path::Path;
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, OpenOptions};
 
-use super::entry::EntryKind;
-use super::read_dir::for_each_entry_portable;
+use super::entry::{EntryKind, for_each_entry_portable};
 
 /// The functions that open everything below a root. Each fails if the path contains a symbolic link, including the last
 /// component; none blocks. The empty path is the root.

@@ -11,8 +11,8 @@ use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 
+use super::entry::entry_kind;
 use super::open::{ListedDir, NameCounter, OpenBackend};
-use super::read_dir::entry_kind;
 
 /// Bytes of names that the system returns at a time: enough for most folders.
 const LISTING_BYTES: usize = 32 << 10;

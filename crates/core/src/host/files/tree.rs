@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
+use super::delta::Folder;
 use super::entry::EntryKind;
-use super::folder::Folder;
 use super::path::join_path;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::file_stat::FileStat;

@@ -9,9 +9,9 @@ use memchr::memmem::Finder;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::editor::{FileChange, FileChangeKind};
+use crate::host::files::lookup::ParentDir;
 use crate::host::files::name_encoding;
 use crate::host::files::operation::{FileOperation, not_regular_file};
-use crate::host::files::parent_dir::ParentDir;
 use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::unsaved::check_shown;
 use crate::host::files::view::FilesView;

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::encoding::Encoding;
 use super::provider_call::call_provider;
+use super::read::Encoding;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::http::{missing_client_error, require_below, url_host, validate_headers};

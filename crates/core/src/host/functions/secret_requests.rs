@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::config_values::read_secret;
 use super::provider_call::call_provider;
+use super::settings::read_secret;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::http::{is_encrypted, url_host_and_port, url_origin};
 use crate::host::log::LogLevel;

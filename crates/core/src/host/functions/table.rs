@@ -1,6 +1,6 @@
 //! The table of all host functions.
 
-use super::{asset, callees, http, list, logging, read, search, settings, store, write};
+use super::{callees, http, list, logging, read, search, settings, store, write};
 use crate::host::function::HostFunction;
 
 /// All host functions, in the order of the documentation.
@@ -19,7 +19,7 @@ const FUNCTIONS: &[&HostFunction] = &[
     &write::EDIT,
     &write::MKDIR,
     &write::REMOVE,
-    &asset::ASSET,
+    &read::ASSET,
     &logging::LOG,
     &logging::PROGRESS,
     &callees::TOOL,

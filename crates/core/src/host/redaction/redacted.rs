@@ -1,6 +1,13 @@
-//! A value without secrets.
+//! A secret, as a redaction knows it, and a value without secrets.
 
 use std::fmt;
+
+/// A value that must not leave, and its placeholder.
+#[derive(Clone)]
+pub(super) struct Secret {
+    pub(super) value: String,
+    pub(super) placeholder: String,
+}
 
 /// A value without secrets, which may be shown, logged and reported.
 #[derive(Clone, Debug, PartialEq, Eq)]

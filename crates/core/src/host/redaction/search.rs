@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
 use super::forms::{MIN_SECRET_LINE_CHARS, base64_forms, encoded_forms};
-use super::secret::Secret;
+use super::redacted::Secret;
 use crate::unicode::parts_between_colours;
 
 /// The search for all secrets.
@@ -24,7 +24,7 @@ impl SecretSearch {
     }
 
     /// The search for what base64 makes of them.
-    pub(super) fn for_base64(secrets: &[Secret]) -> Self {
+    fn for_base64(secrets: &[Secret]) -> Self {
         Self::with_forms(secrets, base64_forms)
     }
 
@@ -187,6 +187,21 @@ fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<Secret
         push_merged(&mut matches, found);
     }
     matches
+}
+
+/// The search for the secrets of a run in what is encoded.
+pub struct EncodedSecrets(SecretSearch);
+
+impl EncodedSecrets {
+    pub(super) fn new(secrets: &[Secret]) -> Self {
+        Self(SecretSearch::for_base64(secrets))
+    }
+
+    /// Where they are in a text, in its order, each with its placeholder; `is_cut` if the text was cut at its end.
+    pub fn find(&self, text: &str, is_cut: bool) -> Vec<(Range<usize>, String)> {
+        let matches = self.0.find_matches(text, is_cut);
+        matches.iter().map(|found| (found.start..found.end, self.0.placeholder(found).to_owned())).collect()
+    }
 }
 
 #[cfg(test)]

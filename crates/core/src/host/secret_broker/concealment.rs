@@ -9,8 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::base64_patterns::base64_patterns;
-use super::forms::Unit;
+use super::forms::{Unit, base64_patterns};
 
 /// The secrets of a run, as answers are searched for them.
 #[derive(Clone, Default)]

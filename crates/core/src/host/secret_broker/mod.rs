@@ -4,7 +4,6 @@
 //! A placeholder has the length, the punctuation and the alphabet of its secret, and is new for each run. So a request has the same
 //! form with either of them, however a client encodes it: its framing, its address and its body stay as they are.
 
-mod base64_patterns;
 mod concealment;
 mod forms;
 mod messages;

@@ -15,8 +15,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::file_owner::check_owner;
 use super::key_file;
+use super::key_file::check_owner;
 use super::mac_key::MacKey;
 use crate::host::metier_dirs;
 

@@ -1,5 +1,5 @@
-//! The file of the user's key, with which the host authenticates what is cached, machine code above all. It is in a folder of metier's own that no script
-//! can reach, wherever that is, and the compiler processes never see it.
+//! The file of the user's key, with which the host authenticates what is cached, machine code above all. It is in a folder of
+//! metier's own that no script can reach, wherever that is, and the compiler processes never see it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,10 +7,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::file_owner::check_owner;
 use super::mac_key::MacKey;
 use crate::host::metier_dirs;
 use crate::host::visibility_lock::is_visible_to_scripts;
@@ -117,4 +116,14 @@ fn set_marker(_: &File) {}
 #[cfg(not(target_os = "linux"))]
 fn has_marker(_: &File) -> rustix::io::Result<bool> {
     Ok(true)
+}
+
+pub(super) fn check_owner(found: &Stat) -> Result<(), &'static str> {
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err("belongs to somebody else");
+    }
+    if Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
+        return Err("can be written by others");
+    }
+    Ok(())
 }

@@ -1,8 +1,6 @@
 //! The caches of the user on disk, and the key that authenticates what lies in them.
 
 #[cfg(unix)]
-mod file_owner;
-#[cfg(unix)]
 mod folder;
 #[cfg(unix)]
 mod key_file;

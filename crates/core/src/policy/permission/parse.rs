@@ -4,9 +4,8 @@ use std::str::FromStr;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::host_scope::{HostScope, host_scope};
-use super::secret_scope;
-use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
+use super::scope::{HostScope, host_scope};
+use super::{KINDS, Permission, ScopeRule, UNSANDBOXED, scope};
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::variable_name::check_variable_name;
 use crate::suggestion::{closest, did_you_mean};
@@ -63,7 +62,7 @@ impl FromStr for Permission {
                 Some(host_scope(host.host, host.port))
             }
             (ScopeRule::RequiredSecret, Some(scope)) => {
-                Some(secret_scope::normalize(scope).map_err(|help| invalid_permission(text, help))?)
+                Some(scope::normalize_secret(scope).map_err(|help| invalid_permission(text, help))?)
             }
             (_, scope) => scope.map(str::to_owned),
         };

@@ -4,7 +4,6 @@
 //! `transport`, `request` makes the next request of a redirect. `timeout` bounds every wait.
 
 mod connect;
-mod headers;
 mod request;
 mod run_authority;
 mod secure_host;

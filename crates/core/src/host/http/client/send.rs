@@ -9,8 +9,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 use ureq::{Agent, Body};
 
-use super::headers::response_headers;
-use super::request::OutgoingRequest;
+use super::request::{OutgoingRequest, response_headers};
 use super::timeout::RequestTimeout;
 use super::transport::{FixedAddress, SingleConnector, shutdown_on_stop};
 use crate::error::{ErrorKind, Result, SkillError};

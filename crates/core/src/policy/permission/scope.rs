@@ -1,4 +1,4 @@
-//! The scope of `net`: a host, `*.` and a domain for all hosts below it, or an address; with a port or without.
+//! The scopes of `net` and `secret`: hosts, and names of secrets that are read or only used in requests to one host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -140,6 +140,36 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
+/// The name, and the host if there is one.
+pub(super) fn split_secret(scope: &str) -> (&str, Option<&str>) {
+    scope.rsplit_once('@').map_or((scope, None), |(name, host)| (name, Some(host)))
+}
+
+/// The one spelling of a scope; an error says what is wrong with it.
+pub(super) fn normalize_secret(scope: &str) -> Result<String, &'static str> {
+    let (name, Some(host)) = split_secret(scope) else { return Ok(scope.to_owned()) };
+    if name.is_empty() {
+        return Err("write secret:NAME, or secret:NAME@HOST");
+    }
+    Ok(format!("{name}@{}", normalize_secret_host(host)?))
+}
+
+/// The one spelling of the host of a secret, perhaps with a port; an error says what is wrong with it.
+pub fn normalize_secret_host(host: &str) -> Result<String, &'static str> {
+    let host = HostScope::parse(host)?;
+    if host.domain().is_some() {
+        return Err("a secret is for one host, and not for all hosts of a domain");
+    }
+    Ok(host_scope(&host.host.to_ascii_lowercase(), host.port))
+}
+
+/// Whether a permission with this scope permits the use of a secret at a host, or without a host the reading of it: who may read a secret
+/// may use it anywhere.
+pub(super) fn covers_secret(scope: &str, name: &str, host: Option<&str>) -> bool {
+    let (own_name, own_host) = split_secret(scope);
+    own_name == name && (own_host.is_none() || own_host == host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +246,41 @@ mod tests {
             ("[::1]:8080", "0:0::1", 8080, (true, true)),
         ] {
             assert_eq!(covers(scope, host, port), expected, "{scope} {host} {port}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_a_name_or_a_name_at_one_host() {
+        for (scope, normal) in [
+            ("KEY", "KEY"),
+            ("KEY@API.example.com", "KEY@api.example.com"),
+            ("KEY@api.example.com:8443", "KEY@api.example.com:8443"),
+            ("KEY@127.0.0.1:80", "KEY@127.0.0.1:80"),
+            ("KEY@[::1]:80", "KEY@[::1]:80"),
+            ("me@home@api.example.com", "me@home@api.example.com"),
+        ] {
+            assert_eq!(normalize_secret(scope).as_deref(), Ok(normal), "{scope}");
+        }
+        for scope in ["@a.example", "KEY@", "KEY@*.example.com", "KEY@a/b", "KEY@https://a", "KEY@a b"] {
+            assert!(normalize_secret(scope).is_err(), "{scope}");
+        }
+    }
+
+    #[test]
+    fn reading_a_secret_includes_its_use_and_the_use_includes_no_reading() {
+        for (scope, name, host, is_covered) in [
+            ("KEY", "KEY", None, true),
+            ("KEY", "KEY", Some("a.example"), true),
+            ("KEY@a.example", "KEY", Some("a.example"), true),
+            ("KEY@a.example", "KEY", None, false),
+            ("KEY@a.example", "KEY", Some("b.example"), false),
+            ("KEY@a.example", "KEY", Some("a.example:8443"), false),
+            // A name that looks like a use is none.
+            ("KEY@a.example", "KEY@a.example", None, false),
+            ("KEY", "KEY@a.example", None, false),
+            ("KEY", "KEY2", Some("a.example"), false),
+        ] {
+            assert_eq!(covers_secret(scope, name, host), is_covered, "{scope} {name} {host:?}");
         }
     }
 }

@@ -1,11 +1,10 @@
-//! A tool provider whose tools are closures.
+//! Providers of tools: tools that are closures, and a layer around the tools of another provider.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::context::SkillContext;
-use super::context::{Tool, ToolProvider};
+use super::context::{SkillContext, Tool, ToolProvider};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Tools implemented as closures, for `EngineBuilder::tools`.
@@ -61,5 +60,46 @@ impl ToolProvider for ClosureTools {
             Some(body) => body(ctx, args),
             None => Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"))),
         }
+    }
+}
+
+/// A layer around other tools; [`LayeredTools`] makes a provider of it.
+pub trait ToolLayer: Send + Sync {
+    /// The tools around which this layer is.
+    fn inner(&self) -> &dyn ToolProvider;
+
+    /// As [`ToolProvider::check`].
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        self.inner().check(name, args)
+    }
+
+    /// As [`ToolProvider::call`].
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
+        self.inner().call(ctx, name, args)
+    }
+}
+
+/// Tools with a layer around them.
+pub struct LayeredTools<L>(pub L);
+
+impl<L: ToolLayer> ToolProvider for LayeredTools<L> {
+    fn tools(&self) -> Vec<Tool> {
+        self.0.inner().tools()
+    }
+
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.0.inner().tool(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.inner().has(name)
+    }
+
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        self.0.check(name, args)
+    }
+
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
+        self.0.call(ctx, name, args)
     }
 }
