@@ -11,7 +11,7 @@ mod server;
 #[cfg(not(unix))]
 mod client {
     //! For systems on which no process can be started in a sandbox.
-    use super::compile_error::CompileError;
+    use super::compilation::CompileError;
     use crate::module_source::ModuleSource;
     use crate::services::PluginServices;
     use metier_core::policy::CancelToken;
