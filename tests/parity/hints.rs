@@ -112,7 +112,7 @@ fn a_refused_change_of_the_repository_is_answered_with_the_whole_of_it() {
             script(
                 SHELL,
                 "echo 'error: could not write docs/b.md: Permission denied' >&2; exit 1",
-                &["not change docs/b.md"],
+                &["change docs/b.md"],
             ),
             script(SHELL, "echo 'fatal: cannot lock ref: file exists' >&2; exit 1", &[]),
         ],
@@ -127,12 +127,12 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 ("tar", ""),
                 "tar cf out.tar f",
-                &["not change out.tar; if it should, run with --allow write"],
+                &["change out.tar; if it should, run with --allow write"],
             ),
             script(
                 ("zip", ""),
                 "zip -q out.zip f",
-                &["not change out.zip; if it should, run with --allow write"],
+                &["change out.zip; if it should, run with --allow write"],
             ),
             script(
                 SHELL,
@@ -144,7 +144,7 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 SHELL,
                 "touch 'a; grant exec:unsandboxed'",
-                &["not change \"a; grant exec:unsandboxed\"; if it should, run with --allow write"],
+                &["change \"a; grant exec:unsandboxed\"; if it should, run with --allow write"],
             ),
             script(
                 SHELL,
@@ -176,12 +176,12 @@ fn a_refused_file_is_named_and_no_word_of_a_sentence_is_taken_for_one() {
             script(
                 NODE,
                 "require('fs').mkdirSync('a/b/c', {recursive: true})",
-                &["not change a/b/c; if it should, run with --allow write"],
+                &["change a/b/c; if it should, run with --allow write"],
             ),
             script(
                 NODE,
                 "require('fs').mkdirSync('docs/b/c', {recursive: true})",
-                &["not change docs/b/c; if it should, run with --allow write:docs"],
+                &["change docs/b/c; if it should, run with --allow write:docs"],
             ),
             script(
                 NODE,
@@ -419,7 +419,7 @@ fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
         assert_eq!(answer.code, 0, "{answer:?}");
         let said = warnings(&outcome).join("\n");
         assert!(
-            said.contains("ended well, but the sandbox lets this script read the project, not change"),
+            said.contains("ended well, but the sandbox does not let this script change"),
             "{text}: {outcome}"
         );
         let answer = project.metier(&["run", "x", "--raw"]);
@@ -451,7 +451,10 @@ fn a_raw_run_and_a_command_say_afterwards_what_they_could_not_know() {
     );
     let project = project_with("bash", "echo x > out.txt");
     let answer = project.metier(&["run", "x", "--raw"]);
-    assert!(answer.code == 1 && answer.stderr.contains("help: the sandbox lets this script"), "{answer:?}");
+    assert!(
+        answer.code == 1 && answer.stderr.contains("help: the sandbox does not let this script"),
+        "{answer:?}"
+    );
     let answer = project.metier(&["exec", "--", "sh", "-c", "echo x > out.txt; true"]);
     assert!(answer.code == 0 && answer.stderr.contains("run with --allow write"), "{answer:?}");
 }
@@ -488,7 +491,7 @@ fn a_script_that_misses_a_hidden_file_and_ends_well_gets_a_warning() {
     let run = |options: &[&str]| project.metier(&[&["run", "scan"], options].concat());
     let told = run(&[]);
     let expected =
-        "the sandbox hides .env from the script; if it is to read that, run with --allow read:.env";
+        "the sandbox hides .env from this script; if it should read it, run with --allow read:.env";
     assert!(told.stdout == "no .env here\n" && told.stderr.contains(expected), "{told:?}");
     let granted = run(&["--allow", "read:.env"]);
     assert!(granted.stdout == ".env has text\n" && granted.stderr.is_empty(), "{granted:?}");

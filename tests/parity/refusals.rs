@@ -15,7 +15,7 @@ fn refused() -> Vec<RefusedWork> {
     vec![
         RefusedWork {
             grant: "write:out.txt",
-            offer: "not change out.txt; if it should, run with --allow write",
+            offer: "change out.txt; if it should, run with --allow write",
             work: Work {
                 what: "a file that exists",
                 python: "open('out.txt', 'a').write('x')",
@@ -27,7 +27,7 @@ fn refused() -> Vec<RefusedWork> {
         },
         RefusedWork {
             grant: "write:reports",
-            offer: "not change reports/today.md; if it should, run with --allow write",
+            offer: "change reports/today.md; if it should, run with --allow write",
             work: Work {
                 what: "a new file in a folder",
                 python: "open('reports/today.md', 'w').write('x')",

@@ -93,18 +93,18 @@ fn files() -> Vec<DenialCase> {
             ),
             "through a local socket, with or without the network",
         ),
-        ("bash", Fixture::bash("echo x > out"), "not change out; if it should, grant write"),
+        ("bash", Fixture::bash("echo x > out"), "change out; if it should, grant write"),
         ("bash", Fixture::bash("touch new"), write),
         ("bash", Fixture::bash("mkdir deep || exit 1"), write),
         ("bash", Fixture::bash("rm own"), write),
-        ("python3", Fixture::python("open('out.txt', 'w')"), "not change out.txt; if it should, grant write"),
+        ("python3", Fixture::python("open('out.txt', 'w')"), "change out.txt; if it should, grant write"),
         ("python3", Fixture::python("import os; os.mkdir(os.environ['METIER_PROJECT_DIR'] + '/d')"), write),
         ("node", Fixture::node("require('fs').writeFileSync('out.txt', '')"), write),
         (
             "node",
             Fixture::node("require('fs').mkdirSync('docs/deep', {recursive: true})")
                 .file("project/docs/b", ""),
-            "not change docs/deep; if it should, grant write:docs",
+            "change docs/deep; if it should, grant write:docs",
         ),
         // What the script went on after is not why it failed.
         (
@@ -112,18 +112,18 @@ fn files() -> Vec<DenialCase> {
             Fixture::node(
                 "console.error('getaddrinfo EAI_AGAIN a.test'); require('fs').writeFileSync('o', '')",
             ),
-            "not change o; if it should, grant write",
+            "change o; if it should, grant write",
         ),
         ("git", Fixture::bash("git init -q ."), write),
         (
             "bash",
             Fixture::bash("echo x > .git/config").file("project/.git/config", ""),
-            "grant write:.git/config",
+            "change .git/config; if it should, grant write:.git",
         ),
         (
             "bash",
             Fixture::bash("echo x > .git/new").file("project/.git/x", ""),
-            "change .git/new, which is protected because other programs run or trust what is there; if it should, grant write:.git",
+            "change .git/new; if it should, grant write:.git",
         ),
         (
             "git",
@@ -133,21 +133,21 @@ fn files() -> Vec<DenialCase> {
         (
             "node",
             Fixture::node("require('fs').writeFileSync('docs/a.txt', '')").file("project/docs/b", ""),
-            "not change docs/a.txt; if it should, grant write:docs",
+            "change docs/a.txt; if it should, grant write:docs",
         ),
         (
             "bash",
             Fixture::bash("echo x > .new.txt").grant("write:.new.txt"),
             "create .new.txt before the run, or grant write as",
         ),
-        ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
-        ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
+        ("bash", Fixture::bash("echo x > /usr/x"), "write into the project"),
+        ("bash", Fixture::bash("cat ../outside/secret"), "into the project"),
+        ("bash", Fixture::bash("cat link").link("../outside/secret", "project/link"), "into the project"),
         (
-            "bash",
-            Fixture::bash("cat link").link("../outside/secret", "project/link"),
-            "lies outside of the project",
+            "python3",
+            Fixture::python("open('/var/lib/dpkg/status')"),
+            "no grant opens anything; copy it into the project",
         ),
-        ("python3", Fixture::python("open('/var/lib/dpkg/status')"), "copy what it needs into the project"),
         (
             "python3",
             Fixture::python("import multiprocessing; multiprocessing.Lock()"),

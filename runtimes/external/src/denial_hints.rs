@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use crate::audience::is_for_person;
 use crate::hints::network::{RunNetwork, network_hint};
 use crate::hints::permission_hint::Help;
-use crate::hints::refused_path::{RunFolders, path_hint};
+use crate::hints::refused_path::path_hint;
 use crate::hints::repository::repository_hint;
 use crate::hints::sandbox_limits::sandbox_limit_hint;
 use crate::hints::words::{last_lines, searched_end};
 use crate::interpreter::path::{is_executable_file, search_path};
+use crate::observation::PathCheck;
 use crate::system_paths::is_system_path;
 use metier_core::host::SkillContext;
 
@@ -17,12 +18,12 @@ use metier_core::host::SkillContext;
 pub(super) fn denial_hint(
     ctx: &SkillContext,
     said: &str,
-    folders: RunFolders<'_>,
+    check: Option<PathCheck<'_>>,
     network: RunNetwork<'_>,
 ) -> Option<Help> {
     let text = searched_end(said);
-    repository_hint(ctx, folders.project, last_lines(text))
-        .or_else(|| path_hint(ctx, folders, text))
+    repository_hint(ctx, last_lines(text))
+        .or_else(|| path_hint(check?, text))
         .or_else(|| network_hint(ctx, text, network))
         .or_else(|| sandbox_limit_hint(ctx, text))
         .or_else(|| missing_program_hint(ctx, text))

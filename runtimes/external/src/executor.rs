@@ -8,7 +8,7 @@ use crate::home;
 use crate::home_files::HomeFile;
 use crate::host_api::RequestHandler;
 use crate::leftovers;
-use crate::observation::WatchedRun;
+use crate::observation::RunFiles;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::placeholder_variables;
 use crate::policy;
@@ -174,13 +174,13 @@ impl ExternalExecutor {
         let mut launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
         let (guard, home_guard) = (launch.creation_guard(ctx), launch.take_home_guard());
         let gaps = warn_of_protection_gaps(ctx, &launch);
-        let watched = WatchedRun::new(ctx, &launch);
-        launch.request.sandbox.watch = watched.as_ref().map(WatchedRun::rules);
+        let files = RunFiles::new(&launch);
+        launch.request.sandbox.watch = files.watch_rules(ctx);
         let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
-        let place = (state.as_ref(), Some(home), watched.as_ref());
+        let place = (state.as_ref(), Some(home), Some(&files));
         let result = self.run_process(launch, input, place, &gaps, ctx);
         home::warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop(home_entries);
@@ -224,18 +224,18 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let home_guard = launch.take_home_guard();
-        let watched = WatchedRun::new(ctx, &launch);
+        let files = RunFiles::new(&launch);
         let PreparedLaunch { mut request, egress, temp_dir, home_entries, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);
         let report = probe(launcher, request.sandbox.clone()).map_err(failed)?;
-        request.sandbox.watch = watched.as_ref().map(WatchedRun::rules);
+        request.sandbox.watch = files.watch_rules(ctx);
         let session =
             WorkerSession::start(Launch::Sandboxed(launcher, Box::new(request), egress), ctx.limits())
                 .map_err(failed)?;
-        let temp_dir = Some(temp_dir);
+        let (files, temp_dir) = (Some(files), Some(temp_dir));
         let cleanup =
-            WorkerCleanup { creation_guard, home_guard, fingerprint, watched, home_entries, temp_dir };
+            WorkerCleanup { creation_guard, home_guard, fingerprint, files, home_entries, temp_dir };
         self.new_worker_process(session, worker, outcome::sandbox_report(&report), cleanup, ctx)
     }
 
@@ -264,12 +264,12 @@ impl ExternalExecutor {
         &self,
         launch: Launch<'_>,
         input: &SkillInput,
-        (state, home, watched): (Option<&StateLease>, Option<&Path>, Option<&WatchedRun>),
+        (state, home, files): (Option<&StateLease>, Option<&Path>, Option<&RunFiles>),
         gaps: &ProtectionGaps,
         ctx: &SkillContext,
     ) -> Result<SkillOutput> {
         let name = self.script.file.name();
-        let (hidden_files, package_folders) = (launch.hidden_files(), launch.package_folders());
+        let package_folders = launch.package_folders();
         let handler = RequestHandler::new(ctx, name, input.value.as_ref());
         // Where standard input is passed through, the input reaches the script by the client only.
         let stdin = match ctx.take_stdin() {
@@ -299,8 +299,8 @@ impl ExternalExecutor {
             SupervisorLost::warn_if_it_is(&error, ctx, name);
             self.start_error(ctx, gaps, error)
         })?;
-        if let (Some(watched), Some(report)) = (watched, &exit.report) {
-            ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
+        if let (Some(files), Some(report)) = (files, &exit.report) {
+            ctx.report_refused_accesses(files.refused_accesses(ctx, report));
         }
         let code = exit.status.code();
         let source = self.script.file.source();
@@ -309,7 +309,7 @@ impl ExternalExecutor {
             source,
             args: &input.args,
             home,
-            hidden_files: &hidden_files,
+            files,
             package_folders: package_folders.as_ref(),
         };
         let result =

@@ -1,6 +1,6 @@
 //! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,19 +11,18 @@ use crate::hints::complaint::{Complaint, mentions_refusal};
 use crate::hints::network::{RunNetwork, is_ungranted, refused_hosts_hint, tried_hosts, unobserved_hint};
 use crate::hints::permission_hint::watch_advice;
 use crate::hints::permission_hint::{Help, permission_hint};
-use crate::hints::printed_home::printed_home_warning;
-use crate::hints::refused_path::{RunFolders, refused_change_hint};
+use crate::hints::refused_path::{missed_path_hint, refused_change_hint, says_absence};
 use crate::hints::run_output::RunOutput;
 use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::shown_path;
-use crate::hints::unseen_file::{hidden_file_hint, passed_home_warning, says_absence, unseen_home_hint};
-use crate::hints::user_home::folder_grant;
+use crate::hints::user_home::{folder_grant, passed_home_hint, unseen_home_hint};
 use crate::hints::variable::{
     unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
 };
 use crate::hints::words::{last_text, searched_end};
 use crate::local_module::neighbour_with;
 use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};
+use crate::observation::{PathCheck, RunFiles};
 use crate::placeholder_variables::has_placeholder;
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
@@ -64,21 +63,21 @@ pub(super) struct EndedScript<'a> {
     pub(super) args: &'a [String],
     /// Its home folder in the sandbox; `None` if it had that of the user.
     pub(super) home: Option<&'a Path>,
-    /// What its sandbox hides from it, if it has mounts.
-    pub(super) hidden_files: &'a [PathBuf],
+    /// What it could read and change, if it had a sandbox.
+    pub(super) files: Option<&'a RunFiles>,
     /// Where its packages are, if that is known.
     pub(super) package_folders: Option<&'a PackageFolders>,
 }
 
 impl<'a> EndedScript<'a> {
-    /// A script of which only the name is known.
-    pub(super) fn with_name(name: &'a str) -> Self {
-        Self { name, source: &[], args: &[], home: None, hidden_files: &[], package_folders: None }
+    /// A worker, whose text is not at hand.
+    pub(super) fn of_worker(name: &'a str, files: Option<&'a RunFiles>) -> Self {
+        Self { name, source: &[], args: &[], home: None, files, package_folders: None }
     }
 
-    /// Where it ran.
-    fn folders(&self, ctx: &'a SkillContext) -> Option<RunFolders<'a>> {
-        Some(RunFolders { project: ctx.project().ok()?.root(), home: self.home })
+    /// The rules by which a path was refused.
+    fn path_check(&self, ctx: &'a SkillContext, ended: &ProcessExit) -> Option<PathCheck<'a>> {
+        Some(PathCheck::new(ctx, self.files?, ended.report.as_ref()?))
     }
 
     /// The modules that it imports and its interpreter does not have.
@@ -87,12 +86,6 @@ impl<'a> EndedScript<'a> {
         let text = ScriptText::new(ctx, self.name, self.source, &[]);
         let missing = folders.without_present(imported_modules(text.text()));
         missing.into_iter().map(str::to_owned).collect()
-    }
-
-    /// What its sandbox did hide from it.
-    fn hidden_files_in(&self, ended: &ProcessExit) -> &[PathBuf] {
-        let is_hidden = |report: &SupervisorReport| report.enforcement.has(Restrictions::PROTECTED_PATHS);
-        if ended.report.as_ref().is_some_and(is_hidden) { self.hidden_files } else { &[] }
     }
 }
 
@@ -287,7 +280,7 @@ fn run_network(ended: &ProcessExit) -> Option<RunNetwork<'_>> {
 
 /// Warns of a change that the sandbox refused, and that the script went on after as if nothing was.
 fn warn_of_refused_changes(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    let Some(folders) = script.folders(ctx).filter(|_| ended.report.is_some()) else { return };
+    let Some(check) = script.path_check(ctx, ended) else { return };
     // What is printed may be any data; the words of a read-only place are rarely about another one.
     let outputs = [
         (&ended.stderr, &[Complaint::ReadOnly, Complaint::Denied][..]),
@@ -298,7 +291,7 @@ fn warn_of_refused_changes(ctx: &SkillContext, script: &EndedScript<'_>, ended: 
         if !mentions_refusal(&last_text(&output.bytes)) {
             return None;
         }
-        refused_change_hint(ctx, folders, searched_end(redacted_text(ctx, output).as_inner()), complaints)
+        refused_change_hint(check, searched_end(redacted_text(ctx, output).as_inner()), complaints)
     });
     if let Some((help, _)) = refused {
         ctx.warn(format!("{} ended well, but {help}", script.name));
@@ -319,21 +312,21 @@ fn warn_of_lost_network(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Pr
 /// Warns of a file that the script says is not there, and that it could not read. Nothing of the output is repeated, so that it need
 /// not be redacted.
 fn warn_of_unread_files(ctx: &SkillContext, script: &EndedScript<'_>, ended: &ProcessExit) {
-    if ended.report.is_none() || !is_for_person(ctx) {
-        return;
-    }
-    let warn = |warning: Option<String>| warning.map(|warning| ctx.warn(warning)).is_some();
-    let passed = script.home.and_then(|home| passed_home_warning(ctx, home, script.args));
+    let Some(check) = script.path_check(ctx, ended).filter(|_| is_for_person(ctx)) else { return };
     let said = [&ended.stderr, &ended.stdout].map(|output| last_text(&output.bytes)).join("\n");
+    let passed = passed_home_hint(check, script.args);
     // Most scripts write nothing of the kind, and nothing more is done for them.
-    if warn(passed) || !is_about_absence(&said) {
+    if passed.is_none() && !is_about_absence(&said) {
         return;
     }
-    let text = ScriptText::new(ctx, script.name, script.source, script.args);
-    let of_home = || unseen_home_hint(ctx, script.home?, &text);
-    let of_project = hidden_file_hint(ctx, script.hidden_files_in(ended), &text, &said).map(|(help, _)| help);
-    let printed = script.home.and_then(|home| printed_home_warning(ctx, home, &said));
-    warn(printed.or(of_project).or_else(of_home));
+    let of_home = || {
+        let text = ScriptText::new(ctx, script.name, script.source, script.args);
+        unseen_home_hint(check, &text)
+    };
+    let missed = passed.or_else(|| missed_path_hint(check, &said)).map(|(help, _)| help);
+    if let Some(warning) = missed.or_else(of_home) {
+        ctx.warn(warning);
+    }
 }
 
 /// Whether an output may be that of a script which found nothing where there is something.
@@ -450,16 +443,14 @@ fn output_hint(
 ) -> Option<Help> {
     let text = ScriptText::new(ctx, script.name, script.source, script.args);
     let (said, printed) = (output.error_text().as_inner(), output.printed());
-    let hidden = script.hidden_files_in(ended);
+    let check = script.path_check(ctx, ended);
     variable_hint(ctx, &text, said)
         .or_else(|| variable_hint(ctx, &text, printed?))
         .or_else(|| package_hint(ctx, script, ended, said))
-        .or_else(|| denial_hints::denial_hint(ctx, said, script.folders(ctx)?, run_network(ended)?))
+        .or_else(|| denial_hints::denial_hint(ctx, said, check, run_network(ended)?))
         .or_else(|| package_hint(ctx, script, ended, printed?))
         .or_else(|| unpassed_variable_hint(ctx, &text, said))
         .or_else(|| unpassed_variable_hint(ctx, &text, printed?))
-        .or_else(|| hidden_file_hint(ctx, hidden, &text, said))
-        .or_else(|| hidden_file_hint(ctx, hidden, &text, printed?))
         .or_else(|| watch_hint(ctx, script, ended, output, &text))
 }
 
@@ -476,7 +467,7 @@ fn watch_hint(
     // An error that names a path is about that one.
     let line = error_line(output.error_text().as_inner()).unwrap_or_default();
     let is_about_home = is_about_absence(line) && !line.contains('/');
-    let of_home = || unseen_home_hint(ctx, script.home?, text).filter(|_| is_about_home);
+    let of_home = || unseen_home_hint(script.path_check(ctx, ended)?, text).filter(|_| is_about_home);
     let of_refusal = || {
         let is_refusal = outputs.iter().any(|said| mentions_refusal(searched_end(said)));
         let advice = watch_advice(ctx, "shows what it was").filter(|_| is_refusal)?;

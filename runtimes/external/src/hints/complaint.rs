@@ -84,26 +84,14 @@ pub(crate) fn refusal_in(line: &str) -> Option<(Complaint, usize)> {
 pub(crate) fn paths_in(line: &str, complaint: Option<(Complaint, usize)>) -> Vec<&str> {
     /// How many are looked at.
     const MAX_PATHS: usize = 8;
-    /// How many words may stand between the verb and the path: `write the report to out.md`.
-    const MAX_WORDS_BETWEEN: usize = 4;
     let (before, after) = line.split_at(complaint.map_or(line.len(), |(_, at)| at));
     let mut found = Vec::new();
-    if complaint.is_some_and(|(complaint, _)| complaint == Complaint::Unwritten) {
-        found.extend(
-            after
-                .split_whitespace()
-                .skip(1)
-                .take(MAX_WORDS_BETWEEN)
-                .map(plain_path)
-                .find(|word| has_path_letter(word)),
-        );
-    } else {
-        found.extend(quoted(before));
-        found.extend(quoted(after));
-        found.extend(complaint.and_then(|_| path_before(before)));
-        let words = line.split_whitespace().rev().filter(|word| !word.ends_with(':')).map(plain_path);
-        found.extend(words.filter(|word| has_path_letter(word) && !is_word_of_program(word)));
-    }
+    let is_refused = complaint.is_some_and(|(complaint, _)| complaint != Complaint::Unwritten);
+    found.extend(quoted(before));
+    found.extend(quoted(after));
+    found.extend(path_before(before).filter(|_| is_refused));
+    let words = line.split_whitespace().rev().filter(|word| !word.ends_with(':')).map(plain_path);
+    found.extend(words.filter(|word| has_path_letter(word) && !is_word_of_program(word)));
     found.retain(|path| {
         !path.is_empty() && is_path(path) && !path.contains(['\0', '\n']) && !path.contains("://")
     });

@@ -1,7 +1,5 @@
 //! Recognises that git found no repository where the project has one outside of it.
 
-use std::path::Path;
-
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::words::contains_any;
 use crate::outside_repository::{access, is_granted};
@@ -15,7 +13,6 @@ const NO_REPOSITORY: &str = "not a git repository|unable to normalize alternate 
 /// The hint for a script that wrote these lines, in which git found no repository: where the project has one, and the grant for it.
 pub(crate) fn repository_hint<'a>(
     ctx: &SkillContext,
-    project: &Path,
     mut lines: impl Iterator<Item = &'a str>,
 ) -> Option<Help> {
     let is_about_repository = |line: &str| {
@@ -23,7 +20,7 @@ pub(crate) fn repository_hint<'a>(
         contains_any(&small, NO_REPOSITORY)
     };
     lines.any(is_about_repository).then_some(())?;
-    let unproven = OutsideRepository::find(project).unproven;
+    let unproven = OutsideRepository::find(ctx.project().ok()?.root()).unproven;
     let missing = unproven.iter().find(|repository| !is_granted(ctx, repository))?;
     let (help, hint) = permission_hint(ctx, &access(missing)?)?;
     let text = format!(

@@ -1,14 +1,17 @@
-//! What a script can be granted of the user's home, and the hint about a path in it: the script has a home of its own.
+//! What a script can be granted of the user's home, and hints about what it names there: the script has a home of its own.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use crate::audience::is_for_person;
-use crate::hints::complaint::Complaint;
-use crate::hints::permission_hint::{Help, permission_hint};
+use crate::hints::permission_hint::{Help, permission_hint, watch_advice};
+use crate::hints::refused_path::unseen_hint;
+use crate::hints::script_text::ScriptText;
 use crate::hints::shown_path::{is_typable, shown_path};
 use crate::home_files::HomeFile;
+use crate::observation::PathCheck;
 use metier_core::host::{Files, SkillContext};
 use metier_core::policy::{Access, is_within, secret_paths_in_folders};
+use metier_sandbox::AccessKind;
 
 /// Folders and files of a home that are for secrets. Others are known by their names anywhere.
 const SECRET_PATHS: &str = "
@@ -16,88 +19,98 @@ const SECRET_PATHS: &str = "
     .config/gcloud .config/google-chrome .config/microsoft-edge .config/solana .docker .electrum .ethereum .gemini/oauth_creds.json .gnupg
     .kube .local/share/keyrings .mozilla .password-store .ssh .thunderbird";
 
-/// The hint about a path that a script wrote: of what it was granted for reading only and could not change, and of what only the user
-/// has. That is only for the person who runs the script: no model is told, and no script that called this one.
-pub(crate) fn home_hint(
-    ctx: &SkillContext,
-    (project, home): (&Path, Option<&Path>),
-    written: &Path,
-    complaint: Option<Complaint>,
-) -> Option<Help> {
-    let homes = Homes::new(ctx, home?)?;
-    if complaint == Some(Complaint::Busy) {
-        return mounted_file_hint(ctx, &homes, written);
-    }
-    let rest = homes.path_below(ctx, project, written)?;
-    let is_refused = complaint.is_some_and(Complaint::is_refusal);
-    if let Some(help) = is_refused.then(|| read_only_hint(ctx, &rest)).flatten() {
-        return Some(help);
-    }
-    homes.is_of_user(Path::new(&rest)).then(|| {
-        let (way_out, hint) = grant(ctx, &rest, false).unwrap_or_else(|| {
-            ("copy what it needs into the project, or pass the path of the copy".to_owned(), None)
-        });
-        let shown = shown_path(&format!("~/{rest}"));
-        (
-            format!(
-                "{shown} is in your home folder, and a script has a home of its own in the sandbox; {way_out}"
-            ),
-            hint,
-        )
-    })
+/// Folders of a home that hold those of many programs.
+const SHARED_FOLDERS: [&str; 4] = [".cache", ".config", ".local", ".local/share"];
+
+/// The hint for a script that was passed a path of the user's home: `~/data`.
+pub(crate) fn passed_home_hint(check: PathCheck<'_>, args: &[String]) -> Option<Help> {
+    let mut passed = args.iter().filter(|argument| argument.starts_with("~/"));
+    passed.find_map(|path| unseen_hint(check, path.trim_end_matches('/')).filter(|(_, hint)| hint.is_some()))
+}
+
+/// The hint for a script that names something which only the user has in the home folder: which of it the script looked for, a watched run
+/// shows.
+pub(crate) fn unseen_home_hint(check: PathCheck<'_>, script: &ScriptText<'_>) -> Option<String> {
+    let watch =
+        watch_advice(check.ctx, "shows what it looks for there").filter(|_| script.may_name_home())?;
+    let is_unseen = |name: &str| {
+        let path = check.absolute(&format!("~/{name}"));
+        check.refusal(&path, AccessKind::Read).is_some_and(|refusal| refusal.grant.is_ok())
+    };
+    let name = program_folders()
+        .into_iter()
+        .find(|name| script.any_line(|line| !is_printed(line) && has_name(line, name)) && is_unseen(name))?;
+    Some(format!(
+        "~/{name} is in your home folder, and the script, which names it, has a home of its own; {watch}"
+    ))
+}
+
+/// The files and folders of programs in the home of the user: those whose names begin with a dot, and what shared folders hold.
+fn program_folders() -> Vec<String> {
+    /// How many of one folder are looked at.
+    const MAX_ENTRIES: usize = 128;
+    let home = std::env::home_dir().unwrap_or_default();
+    let names = |folder: &str| {
+        let entries = std::fs::read_dir(home.join(folder)).into_iter().flatten().flatten().take(MAX_ENTRIES);
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
+    };
+    let top = names("").into_iter().filter(|name| name.starts_with('.'));
+    let inner = SHARED_FOLDERS
+        .iter()
+        .flat_map(|folder| names(folder).into_iter().map(move |name| format!("{folder}/{name}")));
+    top.chain(inner).filter(|name| is_typable(name) && !SHARED_FOLDERS.contains(&name.as_str())).collect()
+}
+
+/// Whether a line prints text for people.
+fn is_printed(line: &str) -> bool {
+    ["echo ", "printf ", "print(", "console.", "sys.exit(", "raise "]
+        .iter()
+        .any(|word| line.trim_start().starts_with(word))
+}
+
+/// Whether a line has the name of a file as a word: `.env` is none in `process.env`.
+fn has_name(line: &str, name: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let is_after_word = |c: char| goes_on(c) || c == ')' || c == ']';
+    let mut found = line.match_indices(name).map(|(at, _)| (&line[..at], &line[at + name.len()..]));
+    found.any(|(before, after)| !before.ends_with(is_after_word) && !after.starts_with(goes_on))
 }
 
 /// The hint for a script that could not replace a granted file of the user's home, on which a file is mounted.
-fn mounted_file_hint(ctx: &SkillContext, homes: &Homes<'_>, written: &Path) -> Option<Help> {
-    let is_it = |path: &&String| {
-        Path::new(path).file_name() == written.file_name() && homes.user.join(path).is_file()
-    };
-    let all = ctx.permissions().home_paths();
-    let path = all.iter().find(is_it)?;
-    let (way_out, hint) = grant(ctx, path.rsplit_once('/')?.0, true)?;
+pub(crate) fn mounted_file_hint(check: PathCheck<'_>, written: &str) -> Option<Help> {
+    let all = check.ctx.permissions().home_paths();
+    let path = all.iter().find(|path| Path::new(path).file_name() == Path::new(written).file_name())?;
+    let (help, hint) = folder_of_file(check.ctx, path)?;
     let shown = shown_path(&format!("~/{path}"));
-    Some((format!("no new file can replace {shown}; for that the script needs the folder: {way_out}"), hint))
-}
-
-/// The hint for a script that could not change what it was granted of the user's home.
-fn read_only_hint(ctx: &SkillContext, rest: &str) -> Option<Help> {
-    let is_writable =
-        ctx.permissions().writable_home_paths().iter().any(|writable| is_within(rest, writable));
-    let all = ctx.permissions().home_paths();
-    let granted = all.iter().find(|granted| is_within(rest, granted) && !is_writable)?;
-    let (way_out, hint) = grant(ctx, granted, true).unwrap_or_else(|| {
-        ("no grant lets a script change that; let it work on a copy in the project".to_owned(), None)
-    });
-    Some((format!("{} is granted for reading only; {way_out}", shown_path(&format!("~/{granted}"))), hint))
+    Some((format!("no new file can replace {shown}; for that the script needs the folder: {help}"), hint))
 }
 
 /// The warning for a script that replaced a granted file of the home by a new one, which is not there after the run.
 pub(crate) fn replaced_home_warning(ctx: &SkillContext, path: &str) -> String {
-    let folder = path.rsplit_once('/').map(|(folder, _)| folder).filter(|_| is_for_person(ctx));
-    let way_out = folder.and_then(|folder| Some(grant(ctx, folder, true)?.0));
-    let way_out = way_out.map(|way_out| format!("; for that it needs the folder: {way_out}"));
+    let help = folder_of_file(ctx, path).filter(|_| is_for_person(ctx));
+    let way_out = help.map(|(help, _)| format!("; for that it needs the folder: {help}")).unwrap_or_default();
     format!(
-        "the script replaced {} by a new file, and the old one stays in your home folder{}",
-        shown_path(&format!("~/{path}")),
-        way_out.unwrap_or_default()
+        "the script replaced {} by a new file, and the old one stays in your home folder{way_out}",
+        shown_path(&format!("~/{path}"))
     )
+}
+
+/// The grant to change the folder of this file of the home.
+fn folder_of_file(ctx: &SkillContext, path: &str) -> Option<Help> {
+    let (folder, _) = path.rsplit_once('/').filter(|(folder, _)| is_advisable(ctx, folder, true))?;
+    permission_hint(ctx, &Access::home_write(folder))
 }
 
 /// The grant that lets a script read a folder of the user's home, if it is one and there is such a grant.
 pub(crate) fn folder_grant(ctx: &SkillContext, folder: &Path) -> Option<Help> {
     let home = std::env::home_dir()?.canonicalize().ok()?;
     let folder = folder.canonicalize().ok()?;
-    grant(ctx, folder.strip_prefix(&home).ok()?.to_str()?, false)
+    let path = folder.strip_prefix(&home).ok()?.to_str().filter(|path| is_advisable(ctx, path, false))?;
+    permission_hint(ctx, &Access::home(path))
 }
 
-/// The grant that lets a script read this path of the home, or also change it; `None` if none does, and for what holds secrets, which
-/// a script could name for no good.
-fn grant(ctx: &SkillContext, path: &str, is_writable: bool) -> Option<Help> {
-    let need = if is_writable { Access::home_write(path) } else { Access::home(path) };
-    is_advisable(ctx, path, is_writable).then(|| permission_hint(ctx, &need)).flatten()
-}
-
-/// Whether a person may be advised to grant this path of the home, for reading or also for changing.
+/// Whether a person may be advised to grant this path of the home, for reading or also for changing: not what holds secrets, which a script
+/// could name for no good.
 pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) -> bool {
     let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
     let own: Vec<&Path> = own.into_iter().flatten().collect();
@@ -107,43 +120,4 @@ pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) ->
         && !secret_paths_in_folders().any(|known| is_within(&known, path))
         && (HomeFile::is_grantable(ctx, path, &own, is_writable)
             || is_writable && HomeFile::is_makeable(ctx, path, &own))
-}
-
-/// The home that the script had, and that of the user.
-pub(crate) struct Homes<'a> {
-    script: &'a Path,
-    pub(crate) user: PathBuf,
-}
-
-impl<'a> Homes<'a> {
-    /// `None` if the hint is for nobody who may know what the user has.
-    pub(crate) fn new(ctx: &SkillContext, script: &'a Path) -> Option<Self> {
-        let user = std::env::home_dir().filter(|_| is_for_person(ctx))?.canonicalize().ok()?;
-        Some(Self { script, user })
-    }
-
-    /// Whether only the user has what is at this path of a home.
-    pub(crate) fn is_of_user(&self, rest: &Path) -> bool {
-        let is_new = self.script.join(rest).symlink_metadata().is_err();
-        is_new && self.user.join(rest).canonicalize().is_ok_and(|real| real.starts_with(&self.user))
-    }
-
-    /// The rest of a path that lies in one of the homes, and not in the project or beside the script. A script that works in its home names
-    /// what it was granted there by a relative path.
-    fn path_below(&self, ctx: &SkillContext, project: &Path, written: &Path) -> Option<String> {
-        let below = |home: &Path| written.strip_prefix(home).ok();
-        let is_granted = |path: &&Path| {
-            let text = path.to_str().unwrap_or_default();
-            !project.join(path).parent().is_some_and(Path::exists)
-                && ctx.permissions().home_paths().iter().any(|granted| is_within(text, granted))
-        };
-        let rest = below(Path::new("~")).or_else(|| below(self.script)).or_else(|| {
-            let skill = ctx.skill_files().ok().map(Files::root);
-            let is_own =
-                [Some(project), skill].into_iter().flatten().any(|folder| written.starts_with(folder));
-            below(&self.user).filter(|_| !is_own).or_else(|| Some(written).filter(is_granted))
-        })?;
-        let is_inside = rest.components().all(|part| matches!(part, Component::Normal(_)));
-        rest.to_str().filter(|rest| is_inside && !rest.is_empty()).map(str::to_owned)
-    }
 }

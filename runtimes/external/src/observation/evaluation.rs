@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::observation::program_search::ProgramSearches;
 use crate::observation::refusal::refusal;
 use crate::observation::refusal_list::RefusalList;
-use crate::observation::watched_run::{Covered, WatchedRun};
+use crate::observation::run_files::{Covered, RunFiles};
 use metier_core::host::{RefusedAccess, SkillContext};
-use metier_sandbox::{AccessKind, Restrictions, SupervisorReport};
+use metier_sandbox::{AccessKind, SupervisorReport};
 
-impl WatchedRun {
+impl RunFiles {
     /// What it was refused, of a run that has ended with this report and whose folders are still there. Without observations it is nothing.
     pub(crate) fn refused_accesses(
         &self,
@@ -18,11 +18,7 @@ impl WatchedRun {
         report: &SupervisorReport,
     ) -> Vec<RefusedAccess> {
         let Some(observed) = &report.observations else { return Vec::new() };
-        let covered = Covered {
-            protected_paths: report.enforcement.has(Restrictions::PROTECTED_PATHS),
-            private_folders: report.enforcement.has(Restrictions::NAMESPACES),
-            everything: report.enforcement.has(Restrictions::MOUNT_ROOT),
-        };
+        let covered = Covered::in_report(report);
         let makes = |kind: AccessKind| matches!(kind, AccessKind::Create | AccessKind::CreateFolder);
         let created: BTreeSet<&Path> = observed
             .accesses

@@ -4,9 +4,12 @@
 
 mod baseline;
 mod evaluation;
+mod path_check;
 mod program_search;
 mod refusal;
 mod refusal_list;
-mod watched_run;
+mod run_files;
 
-pub(crate) use self::watched_run::WatchedRun;
+pub(crate) use self::path_check::PathCheck;
+pub(crate) use self::refusal::{Refusal, changes};
+pub(crate) use self::run_files::RunFiles;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::audience::is_for_person;
 use crate::interpreter::path::{find_on_path, is_executable_file, search_path};
-use crate::observation::watched_run::WatchedRun;
+use crate::observation::run_files::RunFiles;
 use metier_core::host::{RefusedAccess, RefusedTarget, SkillContext};
 use metier_sandbox::{AccessKind, ObservedAccess};
 
@@ -27,7 +27,7 @@ struct ProgramSearch {
 
 impl ProgramSearches {
     /// Whether this access is a part of such a search.
-    pub(super) fn add(&mut self, run: &WatchedRun, access: &ObservedAccess) -> bool {
+    pub(super) fn add(&mut self, run: &RunFiles, access: &ObservedAccess) -> bool {
         let path = Path::new(&access.path);
         let is_search = matches!(access.kind, AccessKind::Execute | AccessKind::LookUp)
             && path.parent().is_some_and(|folder| run.path_dirs.iter().any(|known| known == folder));
@@ -45,7 +45,7 @@ impl ProgramSearches {
     pub(super) fn into_refused_accesses(
         self,
         ctx: &SkillContext,
-        run: &WatchedRun,
+        run: &RunFiles,
     ) -> impl Iterator<Item = RefusedAccess> {
         // What is looked for in one folder only is no program: interpreters look for their settings beside themselves.
         let min_folders = run.path_dirs.iter().collect::<BTreeSet<_>>().len().min(2);

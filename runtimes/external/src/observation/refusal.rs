@@ -7,7 +7,7 @@ use crate::hints::shown_path::is_typable;
 use crate::hints::user_home::is_advisable;
 use crate::leftovers::is_of_tool;
 use crate::observation::baseline;
-use crate::observation::watched_run::{Covered, Place, WatchedRun};
+use crate::observation::run_files::{Covered, Place, RunFiles};
 use crate::policy::names_folder;
 use metier_core::executor::ProjectCopy;
 use metier_core::host::{LeftoverPlace, SkillContext};
@@ -16,12 +16,12 @@ use metier_sandbox::{AccessKind, ObservedAccess, PRIVATE_TMP};
 
 /// A refused access.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// As it is shown.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The smallest permission that would have allowed it, or the reason why there is none.
-    pub(super) grant: Result<String, &'static str>,
-    pub(super) kind: AccessKind,
+    pub(crate) grant: Result<String, &'static str>,
+    pub(crate) kind: AccessKind,
     pub(super) count: u64,
 }
 
@@ -30,15 +30,16 @@ const RUN_BY_PROGRAMS: &str = "it is protected, since other programs run or obey
 const NOT_GRANTABLE: &str = "it is in your home folder, and no grant opens it: it may hold secrets, or programs run or obey it by themselves";
 const WHOLE_HOME: &str = "it is in your home folder, which is never opened as a whole; use a folder in it";
 const OF_MACHINE: &str = "a script has a /tmp of its own; copy the file into the project";
-const OUTSIDE: &str = "it is outside of the project, where no grant opens anything; copy it into the project";
-const OUTSIDE_CHANGE: &str = "it is outside of the project, where no grant allows changes; write into the project, or into the folder TMPDIR";
+pub(super) const OUTSIDE: &str =
+    "it is outside of the project, where no grant opens anything; copy it into the project";
+pub(super) const OUTSIDE_CHANGE: &str = "it is outside of the project, where no grant allows changes; write into the project, or into the folder TMPDIR";
 const UNTYPABLE: &str = "its name has characters that a grant cannot have";
 
 /// `None` if it was allowed, if there was nothing to read, or if programs do it by themselves. `created` says of a path whether the run
 /// also created something there.
 pub(super) fn refusal(
     ctx: &SkillContext,
-    run: &WatchedRun,
+    run: &RunFiles,
     covered: Covered,
     access: &ObservedAccess,
     created: impl Fn(&Path) -> bool,
@@ -64,6 +65,11 @@ pub(super) fn refusal(
         Place::Skill => {
             let is_refused = changes(kind) && (run.is_read_only(path) || !run.may_write(path));
             is_refused.then(|| (path.to_owned(), unless_granted(Access::own_folder(), RUN_BY_PROGRAMS)))
+        }
+        Place::Elsewhere | Place::Tmp | Place::OwnTmp(_)
+            if changes(kind) && !is_allowed() && run.is_of_outside_repository(ctx, path) =>
+        {
+            Some((path.to_owned(), unless_granted(Access::write(".git"), OUTSIDE_CHANGE)))
         }
         // What lies where the script cannot look is only for the person who runs it.
         Place::OwnHome { .. } | Place::UserHome(_) | Place::OwnTmp(_) if !is_for_person(ctx) => None,
@@ -117,7 +123,7 @@ pub(super) fn refusal(
 /// The grant for a path of the project. Reading is allowed but for what is hidden.
 fn project_grant(
     ctx: &SkillContext,
-    run: &WatchedRun,
+    run: &RunFiles,
     covered: Covered,
     (path, rest): (&Path, &Path),
     kind: AccessKind,
@@ -147,7 +153,7 @@ fn project_grant(
 
 /// The smallest grant to change this path of the project: the file if it exists and stays, a folder that is to be made, otherwise the
 /// folder around it, since a sandbox opens only what exists.
-fn smallest_write(path: &Path, rest: &Path, kind: AccessKind) -> Result<String, ()> {
+pub(super) fn smallest_write(path: &Path, rest: &Path, kind: AccessKind) -> Result<String, ()> {
     let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
     let text = rest.to_str().ok_or(())?;
     let is_itself = match kind {
@@ -155,7 +161,11 @@ fn smallest_write(path: &Path, rest: &Path, kind: AccessKind) -> Result<String, 
         AccessKind::Remove => false,
         _ => is_file,
     };
-    let place = if is_itself { rest } else { rest.parent().unwrap_or(rest) };
+    // What the grant names is there, or can be made before the run.
+    let around = rest.ancestors().zip(path.ancestors()).skip(usize::from(!is_itself));
+    let is_there = |place: &Path, full: &Path| full.exists() || place.to_str().is_some_and(names_folder);
+    let place =
+        around.into_iter().find(|(place, full)| is_there(place, full)).map_or(rest, |(place, _)| place);
     match place.to_str().ok_or(())? {
         "" => Ok(Permission::WRITE.to_string()),
         place => Permission::write(place).map(|permission| permission.to_string()).map_err(drop),
@@ -182,7 +192,7 @@ fn passing_file_grant(
 
 /// The grant by which this file, which the script left in its own home, would be in that of the user: the file if it is there, or else the
 /// outermost folder that is not. Hidden files are the skill's own state. At the top of the home nothing is opened.
-fn leftover_grant(ctx: &SkillContext, run: &WatchedRun, rest: &Path) -> Option<Result<String, &'static str>> {
+fn leftover_grant(ctx: &SkillContext, run: &RunFiles, rest: &Path) -> Option<Result<String, &'static str>> {
     let (text, user_home) = (rest.to_str()?, run.user_homes.first()?);
     let state = Access::state();
     let is_of_program = is_of_tool(LeftoverPlace::Home, text) || baseline::is_home_setting(rest);
@@ -230,7 +240,7 @@ fn user_home_grant(
 }
 
 /// Whether this kind of access changes something.
-pub(super) fn changes(kind: AccessKind) -> bool {
+pub(crate) fn changes(kind: AccessKind) -> bool {
     matches!(kind, AccessKind::Write | AccessKind::Remove) || makes(kind)
 }
 

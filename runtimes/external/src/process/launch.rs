@@ -1,7 +1,6 @@
 //! Starts a process, sandboxed or not.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::process_group::ProcessGroup;
@@ -21,16 +20,6 @@ pub(crate) enum Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// The files that a sandbox with mounts hides from it.
-    pub(crate) fn hidden_files(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Unsandboxed(_) => Vec::new(),
-            Self::Sandboxed(_, request, _) => {
-                request.sandbox.files.protected_paths.hidden.iter().map(PathBuf::from).collect()
-            }
-        }
-    }
-
     /// Where its packages are, if it is Python in a sandbox.
     pub(crate) fn package_folders(&self) -> Option<PackageFolders> {
         match self {

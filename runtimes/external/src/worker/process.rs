@@ -9,7 +9,7 @@ use crate::home::warn_of_replaced_files;
 use crate::home_guard::HomeGuard;
 use crate::host_api::RequestHandler;
 use crate::limit_errors;
-use crate::observation::WatchedRun;
+use crate::observation::RunFiles;
 use crate::outcome::{self, EndedScript, ProtectionGaps};
 use crate::process::pipes::CapturedOutput;
 use crate::process::run::ProcessExit;
@@ -51,8 +51,8 @@ pub(crate) struct WorkerCleanup {
     pub(crate) home_guard: HomeGuard,
     /// The protected paths of its sandbox.
     pub(crate) fingerprint: Fingerprint,
-    /// Where it is watched, the process serves one run.
-    pub(crate) watched: Option<WatchedRun>,
+    /// What it may read and change. Where it is watched, the process serves one run.
+    pub(crate) files: Option<RunFiles>,
     /// Dropped before the home that they are in.
     pub(crate) home_entries: HomeEntries,
     pub(crate) temp_dir: Option<RunTempDir>,
@@ -99,9 +99,9 @@ impl WorkerProcess {
     /// Ends the process after this run, whose result becomes an error if something that it created cannot be quarantined.
     pub(crate) fn shut_down(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
         let Self { session, script, sandbox, cleanup, .. } = self;
-        let WorkerCleanup { creation_guard, home_guard, watched, home_entries, temp_dir, .. } = cleanup;
+        let WorkerCleanup { creation_guard, home_guard, files, home_entries, temp_dir, .. } = cleanup;
         let end = session.end().inspect_err(|error| report_lost_supervisor(error, ctx, &script, sandbox));
-        report_refused_accesses(ctx, watched.as_ref(), end.ok().and_then(|(_, report)| report).as_ref());
+        report_refused_accesses(ctx, files.as_ref(), end.ok().and_then(|(_, report)| report).as_ref());
         warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop((home_entries, temp_dir));
         let result = match creation_guard {
@@ -135,7 +135,7 @@ impl WorkerProcess {
         };
         self.secrets.learn_from(ctx.redaction());
         if let CallOutcome::Exited(Ok((_, report))) = &reply.outcome {
-            report_refused_accesses(ctx, self.cleanup.watched.as_ref(), report.as_ref());
+            report_refused_accesses(ctx, self.cleanup.files.as_ref(), report.as_ref());
         }
         let status = match &reply.outcome {
             CallOutcome::Exited(Ok((status, _))) => Some(*status),
@@ -204,7 +204,13 @@ impl WorkerProcess {
                 let limit_error =
                     || limit_errors::limit_error(ctx.limits(), &self.script, &ended).filter(|_| single);
                 limit_error()
-                    .or_else(|| outcome::exit_error(ctx, &EndedScript::with_name(&self.script), &ended))
+                    .or_else(|| {
+                        outcome::exit_error(
+                            ctx,
+                            &EndedScript::of_worker(&self.script, self.cleanup.files.as_ref()),
+                            &ended,
+                        )
+                    })
                     .unwrap_or_else(|| self.no_response_error("ended"))
             }
         };
@@ -223,13 +229,9 @@ impl WorkerProcess {
 }
 
 /// Reports what a watched process was refused.
-fn report_refused_accesses(
-    ctx: &SkillContext,
-    watched: Option<&WatchedRun>,
-    report: Option<&SupervisorReport>,
-) {
-    if let (Some(watched), Some(report)) = (watched, report) {
-        ctx.report_refused_accesses(watched.refused_accesses(ctx, report));
+fn report_refused_accesses(ctx: &SkillContext, files: Option<&RunFiles>, report: Option<&SupervisorReport>) {
+    if let (Some(files), Some(report)) = (files, report) {
+        ctx.report_refused_accesses(files.refused_accesses(ctx, report));
     }
 }
 

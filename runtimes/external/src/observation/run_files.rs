@@ -1,24 +1,26 @@
-//! A run that is watched: what of it is observed, and where a path that it names lies.
+//! The files of a run: what it may read and change, what of it is observed where it is watched, and where a path that it names lies.
 
 use std::path::{Path, PathBuf};
 
 use crate::observation::baseline;
+use crate::outside_repository::RepositoryAccess;
 use crate::script_command::PreparedLaunch;
 use crate::system_paths::real_path;
 use crate::user_packages::UserPackages;
 use metier_core::executor::WatchedAccess;
 use metier_core::host::SkillContext;
 use metier_sandbox::{
-    AccessKinds, FileRules, LaunchRequest, PRIVATE_TMP, PinnedPath, WatchRules, WatchedFolder,
+    AccessKinds, FileRules, LaunchRequest, PRIVATE_TMP, PinnedPath, Restrictions, SupervisorReport,
+    WatchRules, WatchedFolder,
 };
 
-/// What is remembered of a watched run until it has ended.
-pub(crate) struct WatchedRun {
+/// What is remembered of a run until it has ended, to know what it was refused.
+pub(crate) struct RunFiles {
     pub(super) files: FileRules,
     pub(super) project: PathBuf,
     pub(super) skill: PathBuf,
     /// Where the script's home lies.
-    home: PathBuf,
+    pub(super) home: PathBuf,
     /// The home of the user, without links first.
     pub(super) user_homes: Vec<PathBuf>,
     /// What the script has in the place of a folder of the machine, if it has mounts.
@@ -68,14 +70,22 @@ pub(super) struct Covered {
     pub(super) everything: bool,
 }
 
-impl WatchedRun {
-    /// `None` if this run is not watched.
-    pub(crate) fn new(ctx: &SkillContext, launch: &PreparedLaunch<'_>) -> Option<Self> {
-        ctx.extensions().get::<WatchedAccess>()?;
+impl Covered {
+    pub(super) fn in_report(report: &SupervisorReport) -> Self {
+        Self {
+            protected_paths: report.enforcement.has(Restrictions::PROTECTED_PATHS),
+            private_folders: report.enforcement.has(Restrictions::NAMESPACES),
+            everything: report.enforcement.has(Restrictions::MOUNT_ROOT),
+        }
+    }
+}
+
+impl RunFiles {
+    pub(crate) fn new(launch: &PreparedLaunch<'_>) -> Self {
         let paths = launch.run_paths();
         let run = Self::of_request(&launch.request, paths.project, paths.skill, paths.home);
         let trial_modules = paths.user_packages.map(UserPackages::trial_modules).unwrap_or_default();
-        Some(Self { trial_modules, ..run })
+        Self { trial_modules, ..run }
     }
 
     pub(super) fn of_request(request: &LaunchRequest, project: &Path, skill: &Path, home: &Path) -> Self {
@@ -101,8 +111,12 @@ impl WatchedRun {
         }
     }
 
-    /// What its sandbox is to observe.
-    pub(crate) fn rules(&self) -> WatchRules {
+    /// What its sandbox is to observe; `None` if this run is not watched.
+    pub(crate) fn watch_rules(&self, ctx: &SkillContext) -> Option<WatchRules> {
+        ctx.extensions().get::<WatchedAccess>().map(|_| self.rules())
+    }
+
+    pub(super) fn rules(&self) -> WatchRules {
         const MAX_HIDDEN: usize = 256;
         let (all, changes, none) = (AccessKinds::all(), AccessKinds::CHANGES, AccessKinds::empty());
         let programs = AccessKinds::LOOK_UP | AccessKinds::EXECUTE;
@@ -185,6 +199,11 @@ impl WatchedRun {
     /// Whether the run could change this path, apart from what is protected.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         is_below_any(path, &self.files.write.iter().map(|pinned| Path::new(&pinned.path)).collect::<Vec<_>>())
+    }
+
+    /// Whether this is part of a repository outside of the project that the run may read as its own.
+    pub(super) fn is_of_outside_repository(&self, ctx: &SkillContext, path: &Path) -> bool {
+        RepositoryAccess::new(ctx, &self.project).read.iter().any(|folder| path.starts_with(folder))
     }
 
     /// Whether this is hidden from the run, or in such a folder.
