@@ -138,7 +138,10 @@ fn a_model_learns_nothing_of_what_lies_elsewhere() {
     let variables = [("PATH", path.as_str()), ("B_KEY", "value")];
     for (text, told) in [
         ("own-tool", "own-tool is outside of the system's folders"),
-        ("echo 'set one of: A_KEY, B_KEY, C_KEY' >&2; : $A_KEY $B_KEY $C_KEY; exit 1", "--env B_KEY"),
+        (
+            "echo 'set one of: A_KEY, B_KEY, C_KEY' >&2; : $A_KEY $B_KEY $C_KEY; exit 1",
+            "environment variable B_KEY, which is set here",
+        ),
     ] {
         let help = |options: &[&str]| help_of(&project, text, options, &variables);
         let (person, model) = (help(&[]), help(&["--for-model", "--trust"]));

@@ -97,8 +97,8 @@ fn all_variables_that_a_script_asks_for_are_named() {
                 "import os, sys\nif not os.environ.get('FIRST_KEY') and not os.getenv('SECOND_KEY'):\n    \
                  sys.exit('no provider available (set FIRST_KEY / SECOND_KEY)')",
                 &[
-                    "the environment variables FIRST_KEY and SECOND_KEY, which it was not given (one of them may be enough)",
-                    "run with --env FIRST_KEY",
+                    "the environment variables FIRST_KEY and SECOND_KEY, which it was not given",
+                    "run with --env FIRST_KEY --env SECOND_KEY",
                 ],
             ),
         ],
@@ -128,9 +128,13 @@ fn a_variable_that_is_set_here_and_was_not_passed_is_named() {
     assert_eq!(run(text, &["--env", "BLOB_LIST=x"]), "");
     assert_eq!(run("echo 'BLOB_LIST must point to a valid file' >&2; exit 1", &[]), "");
     assert_eq!(run("BLOB_LIST=$1; [ -f \"$BLOB_LIST\" ] || { echo 'bad BLOB_LIST'; exit 1; }", &[]), "");
-    assert_eq!(run("[ -f \"$UNSET_LIST\" ] || { echo 'bad UNSET_LIST'; exit 1; }", &[]), "");
+    assert_eq!(
+        run("[ -f \"$UNSET_LIST\" ] || { echo 'bad list, see UNSET_LIST'; echo 'bad file'; exit 1; }", &[]),
+        ""
+    );
     // What is set here is nothing for a model.
-    assert_eq!(run(text, &["--for-model", "--trust"]), "");
+    let model = run(text, &["--for-model", "--trust"]);
+    assert!(model.contains("BLOB_LIST, which it was not given") && !model.contains("set here"), "{model}");
 }
 
 #[test]

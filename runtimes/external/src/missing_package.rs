@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::hints::install_command::{Installed, package_of_failed_install, packages_to_install};
+use crate::hints::install_command::{install_advice, package_of_failed_install};
 use crate::hints::permission_hint::Help;
 use crate::local_module::{has_module, has_node_module, is_common_module};
 use metier_packages::{Ecosystem, SkillPackages};
@@ -61,13 +61,12 @@ pub(super) fn advised_package_help(
             None => python_help(needs, &[], None),
         });
     }
-    match packages_to_install(output)? {
-        (Ecosystem::Python, Installed::Packages(names)) => {
-            Some(advised_python_help(&names, packages, user_help))
-        }
-        (Ecosystem::Npm, Installed::Packages(names)) => Some(npm_help(&names, packages)),
-        (_, Installed::File(file)) => Some(file_help(file, packages)),
-    }
+    let advice = install_advice(output)?;
+    Some(match (advice.ecosystem, advice.file) {
+        (_, Some(file)) if advice.packages.is_empty() => file_help(file, packages),
+        (Ecosystem::Python, _) => advised_python_help(&advice.packages, packages, user_help),
+        (Ecosystem::Npm, _) => npm_help(&advice.packages, packages),
+    })
 }
 
 fn advised_python_help(

@@ -1,4 +1,4 @@
-//! The package that a failed script asks the user to install: many catch the error of an import and say no more than
+//! The packages that a failed script asks the user to install: many catch the error of an import and say no more than
 //! `pip install NAME`.
 
 use crate::error_line::error_line;
@@ -23,118 +23,81 @@ const INSTALL_COMMANDS: [(&str, Ecosystem); 8] = [
     ("bun add ", Ecosystem::Npm),
 ];
 
-/// What says that the command is the answer to an import that failed, in lower case.
-const REASONS: &str = "cannot import|could not import|failed to import|importerror|is needed|missing|no module named|not available|not found|\
-    not installed|please install|require";
+/// What says that the script can do without, or that it is about something else.
+const EXCUSES: &str =
+    "optional|for better|to enable|falling back|fallback|skipp|[notice]| -g | --global | -e ";
 
 /// Words of a sentence that goes on after the command, which are no packages.
 const SENTENCE_WORDS: &str =
     "a|again|and|as|before|first|for|from|if|in|into|it|on|or|the|then|to|using|with|your";
 
-/// What says that the script can do without.
-const EXCUSES: &str = "optional|for better|to enable|falling back|fallback|skipp";
-
 /// How many packages are named.
 const MAX_PACKAGES: usize = 8;
 
-/// What a command installs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Installed<'a> {
-    /// Packages, as the package manager names them.
-    Packages(Vec<&'a str>),
-    /// What is listed in a file.
-    File(&'a str),
+/// What commands of one kind install: packages, as the package manager names them, or what is listed in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InstallAdvice<'a> {
+    pub(crate) ecosystem: Ecosystem,
+    pub(crate) packages: Vec<&'a str>,
+    pub(crate) file: Option<&'a str>,
 }
 
-/// The packages that a script of this output says it needs.
-pub(crate) fn packages_to_install(output: &str) -> Option<(Ecosystem, Installed<'_>)> {
+/// What a failed script of this output says that is to be installed.
+pub(crate) fn install_advice(output: &str) -> Option<InstallAdvice<'_>> {
     let error = error_line(output)?;
-    if output.contains("Traceback (most recent call last)") {
-        // What a script wrote before an error of another kind is not why it failed.
-        return advised_packages(error, error);
-    }
-    let lines: Vec<&str> = last_lines(output).collect();
+    // What a script wrote before an error of another kind, or below how it is used, is not why it failed.
+    let has_stack = output.contains("Traceback (most recent call last)");
+    let mut lines: Vec<&str> = if has_stack { vec![error] } else { last_lines(output).collect() };
     if lines.iter().any(|line| line.starts_with("usage: ")) {
         return None;
     }
-    let advice = (0..lines.len()).filter_map(|at| {
-        // The reason may stand on a line of its own, above.
-        let reasons = lines[at..lines.len().min(at + 3)].join("\n");
-        advised_packages(lines[at], &reasons)
-    });
-    joined(advice.collect())
-}
-
-/// One command of several, the last one first: of those of one kind all packages.
-fn joined(commands: Vec<(Ecosystem, Installed<'_>)>) -> Option<(Ecosystem, Installed<'_>)> {
-    let (kind, last) = commands.first()?.clone();
-    let of_kind = commands.into_iter().rev().filter(|(ecosystem, _)| *ecosystem == kind);
-    let mut names: Vec<&str> = Vec::new();
-    for (_, installed) in of_kind {
-        let Installed::Packages(packages) = installed else { continue };
-        let is_new = |name: &&str| !names.contains(name);
-        let new: Vec<&str> = packages.into_iter().filter(is_new).collect();
-        names.extend(new);
+    lines.reverse();
+    let mut commands = lines.into_iter().filter_map(command_of).peekable();
+    let ecosystem = commands.peek()?.0;
+    let words = commands.filter(|(other, _)| *other == ecosystem).map(|(_, words)| words);
+    let (mut packages, mut file) = (Vec::new(), None);
+    for words in words {
+        let of_file = words.strip_prefix("-r ").and_then(|rest| file_name(rest.split(' ').next()?));
+        let new: Vec<&str> = packages_of(words).filter(|name| !packages.contains(name)).collect();
+        packages.extend(new.into_iter().filter(|_| of_file.is_none()));
+        file = file.or(of_file);
     }
-    names.truncate(MAX_PACKAGES);
-    match last {
-        Installed::Packages(_) => Some((kind, Installed::Packages(names))),
-        file @ Installed::File(_) => Some((kind, file)),
-    }
+    packages.truncate(MAX_PACKAGES);
+    (!packages.is_empty() || file.is_some()).then_some(InstallAdvice { ecosystem, packages, file })
 }
 
 /// The package of Python that pip looked for in vain.
 pub(crate) fn package_of_failed_install(output: &str) -> Option<&str> {
-    let line_name =
-        |line: &str| -> Option<usize> { FAILED_INSTALLS.iter().position(|start| line.starts_with(start)) };
-    let line = last_lines(output).find(|line| line_name(line).is_some())?;
-    package_name(&line[FAILED_INSTALLS[line_name(line)?].len()..])
+    let requirement = |line| FAILED_INSTALLS.iter().find_map(|start| str::strip_prefix(line, start));
+    last_lines(output).find_map(requirement).and_then(package_name)
 }
 
-fn advised_packages<'a>(line: &'a str, reasons: &str) -> Option<(Ecosystem, Installed<'a>)> {
-    let reasons = reasons.to_ascii_lowercase();
-    if !contains_any(&reasons, REASONS) || contains_any(&reasons, EXCUSES) {
-        return None;
-    }
-    INSTALL_COMMANDS.iter().find_map(|(command, ecosystem)| {
-        let (before, rest) = line.split_once(command)?;
+/// The kind of the command in a line, and the words after it.
+fn command_of(line: &str) -> Option<(Ecosystem, &str)> {
+    INSTALL_COMMANDS.iter().filter(|_| !contains_any(line, EXCUSES)).find_map(|(command, ecosystem)| {
+        let (before, words) = line.split_once(command)?;
         // Not `gopip install`.
         let is_command = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-');
-        Some((*ecosystem, installed(rest, *ecosystem)?)).filter(|_| is_command)
+        is_command.then_some((*ecosystem, words))
     })
 }
 
-/// What the rest of an install command names.
-fn installed(rest: &str, ecosystem: Ecosystem) -> Option<Installed<'_>> {
-    let mut words = rest.split(' ').filter(|word| !word.is_empty()).peekable();
-    while let Some(option) = words.next_if(|word| word.starts_with('-')) {
-        match option {
-            "-r" | "--requirement" if ecosystem == Ecosystem::Python => {
-                return file_name(words.next()?).map(Installed::File);
-            }
-            // No program for all projects, and no package in a folder.
-            "-g" | "--global" | "-r" | "-e" => return None,
-            _ => {}
-        }
-    }
-    let words: Vec<&str> = words.take(MAX_PACKAGES).collect();
-    let first = package_name(words.first()?).filter(|name| !["pip", "npm", "uv"].contains(name))?;
-    // What follows may be the rest of a sentence.
-    let ends_command = |word: &str| word.ends_with(['`', ')', '.', ';']);
-    let end = words.iter().position(|word| ends_command(word)).map_or(words.len(), |at| at + 1);
-    let others: Option<Vec<&str>> = words[1..end].iter().map(|word| further_package(word)).collect();
-    let names = std::iter::once(first).chain(others.unwrap_or_default()).collect();
-    Some(Installed::Packages(names))
-}
-
-fn further_package(word: &str) -> Option<&str> {
-    package_name(word).filter(|name| !SENTENCE_WORDS.split('|').any(|word| word == *name))
+/// The packages that stand after a command and its options. What follows may be the rest of a sentence.
+fn packages_of(words: &str) -> impl Iterator<Item = &str> {
+    let mut is_over = false;
+    let words = words.split(' ').filter(|word| !word.is_empty() && !word.starts_with('-'));
+    words.map_while(move |word| {
+        let name = package_name(word).filter(|name| {
+            !is_over && !SENTENCE_WORDS.split('|').chain(["pip", "npm", "uv"]).any(|word| word == *name)
+        });
+        is_over = word.ends_with(['`', ')', '.', ';']);
+        name
+    })
 }
 
 /// The file of `-r FILE`, if it is a plain name or path.
 fn file_name(word: &str) -> Option<&str> {
-    let quotes = ['\'', '"', '`'];
-    let name = word.trim_start_matches(quotes).trim_end_matches(['\'', '"', '`', ')', ';', ',', '.']);
+    let name = word.trim_end_matches(['\'', '"', '`', ')', ';', ',', '.']);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     ((1..=64).contains(&name.len()) && name.chars().all(is_plain)).then_some(name)
 }
@@ -164,64 +127,28 @@ fn package_name(requirement: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The first package that the output asks for.
-    fn package_to_install(output: &str) -> Option<(Ecosystem, &str)> {
-        let (ecosystem, installed) = packages_to_install(output)?;
-        match installed {
-            Installed::Packages(names) => Some((ecosystem, names[0])),
-            Installed::File(file) => Some((ecosystem, file)),
-        }
-    }
-
     #[test]
-    fn all_packages_of_a_command_are_named_and_no_word_of_a_sentence() {
-        for (text, names) in [
-            ("missing. Run:\n  pip install yaml\n  pip install toml", &["yaml", "toml"][..]),
-            ("missing: pip install yaml \"toml[x]>=1\"", &["yaml", "toml[x]"]),
-            ("missing: run `pip install yaml toml` first", &["yaml", "toml"]),
-            ("missing: pip install yaml or conda install yaml", &["yaml"]),
-            ("yaml is not installed, pip install yaml and try again", &["yaml"]),
-            ("missing: pip install yaml && python3 x.py", &["yaml"]),
-        ] {
-            let named = Installed::Packages(names.to_vec());
-            assert_eq!(packages_to_install(text), Some((Ecosystem::Python, named)), "{text}");
-        }
-        for text in [
-            "missing dependencies: pip install -r requirements.txt",
-            "not found. Run `pip install -r requirements.txt`.",
-        ] {
-            let file = Installed::File("requirements.txt");
-            assert_eq!(packages_to_install(text), Some((Ecosystem::Python, file)), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_package_that_a_script_asks_for_is_found_in_the_words_of_many() {
-        for (text, name) in [
-            ("Error: yaml-x not installed. Run: pip install yaml-x", "yaml-x"),
-            ("[ERROR] Yaml is required. Install with: pip install yaml", "yaml"),
-            ("yaml is not installed (pip3 install yaml)", "yaml"),
-            ("Missing dependency. Please run:\n  python3 -m pip install yaml>=2", "yaml"),
-            ("ERROR: yaml package required. Run `uv pip install yaml`.", "yaml"),
-            ("yaml not available, use: uv add yaml", "yaml"),
-            ("Required packages are missing.\n\n  pip install --user \"yaml[all]\" other", "yaml[all]"),
-            ("Please install yaml: pip install -U yaml", "yaml"),
+    fn the_packages_that_a_script_asks_for_are_found_in_the_words_of_many() {
+        use Ecosystem::{Npm, Python};
+        for (text, ecosystem, names) in [
+            ("missing. Run:\n  pip install yaml\n  pip install toml", Python, &["yaml", "toml"][..]),
+            ("missing: python3 -m pip install --user yaml \"toml[x]>=1\"", Python, &["yaml", "toml[x]"]),
+            ("missing: run `uv pip install yaml toml` first", Python, &["yaml", "toml"]),
+            ("missing: uv add yaml or conda install yaml", Python, &["yaml"]),
+            ("yaml is not installed, pip3 install yaml && python3 x.py", Python, &["yaml"]),
             (
-                "Traceback (most recent call last):\n  File \"a.py\", line 1\nImportError: yaml is required. pip install yaml",
-                "yaml",
+                "Traceback (most recent call last):\n  File \"a.py\", line 1\nImportError: pip install yaml",
+                Python,
+                &["yaml"],
             ),
+            ("left-pad not found; npm i left-pad@2", Npm, &["left-pad"]),
+            ("left-pad is not installed. Run `bun add left-pad` above this script", Npm, &["left-pad"]),
         ] {
-            assert_eq!(package_to_install(text), Some((Ecosystem::Python, name)), "{text}");
+            let advice = InstallAdvice { ecosystem, packages: names.to_vec(), file: None };
+            assert_eq!(install_advice(text), Some(advice), "{text}");
         }
-        for text in [
-            "left-pad is missing. Run: npm install left-pad",
-            "left-pad not found; npm i left-pad@2",
-            "left-pad is not installed. Run `bun add left-pad` in a directory above this script",
-            "left-pad is missing: pnpm add left-pad",
-            "left-pad is missing: yarn add left-pad",
-        ] {
-            assert_eq!(package_to_install(text), Some((Ecosystem::Npm, "left-pad")), "{text}");
-        }
+        let advice = install_advice("not found. Run `pip install -r requirements.txt`.").unwrap();
+        assert_eq!((advice.file, advice.packages), (Some("requirements.txt"), Vec::new()));
         for text in [
             "ERROR: No matching distribution found for yaml",
             "ERROR: Could not find a version that satisfies the requirement yaml>=1 (from versions: none)",
@@ -235,9 +162,8 @@ mod tests {
         for text in [
             "",
             "done",
-            "all is well; pip install yaml",
             "yaml (optional) not installed: pip install yaml",
-            "Traceback (most recent call last):\n  File \"a.py\"\nyaml missing, pip install yaml\nValueError: bad",
+            "Traceback (most recent call last):\n  File \"a.py\"\npip install yaml\nValueError: bad",
             "usage: a.py [-h] FILE\nRequires: pip install yaml\na.py: error: FILE is missing",
             "[notice] not found? To update, run: pip install --upgrade pip",
             "requirements missing: pip install -r <FILE>",
@@ -245,8 +171,7 @@ mod tests {
             "missing: pip install ./here",
             "missing: pip install git+https://x.com/y",
         ] {
-            assert_eq!(package_to_install(text), None, "{text}");
+            assert_eq!(install_advice(text), None, "{text}");
         }
-        assert_eq!(package_of_failed_install("ERROR: No such thing"), None);
     }
 }

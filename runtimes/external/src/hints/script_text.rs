@@ -3,7 +3,6 @@
 //! The text is searched, not parsed: what is found in it decides about a hint only together with the output of the run.
 
 use std::cell::OnceCell;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -27,12 +26,10 @@ const MAX_ARGS: usize = 8;
 const SCRIPT_ENDINGS: [&str; 12] =
     [".bash", ".cjs", ".cts", ".js", ".mjs", ".mts", ".pl", ".py", ".rb", ".sh", ".ts", ".zsh"];
 
-/// The text of a script that ended, with its arguments.
+/// The text of a script that ended.
 pub(crate) struct ScriptText<'a> {
     ctx: &'a SkillContext,
     text: String,
-    /// Its arguments, one in a line. They are data, and read nothing, unless the script runs them.
-    arguments: String,
     /// The other files of its skill that it names, or that one of those names, read when they are first asked for.
     others: OnceCell<Vec<String>>,
 }
@@ -41,27 +38,20 @@ impl<'a> ScriptText<'a> {
     /// The script of this name in the folder of its skill; what was loaded of it, if that is known.
     pub(crate) fn new(ctx: &'a SkillContext, name: &str, source: &[u8], args: &[String]) -> Self {
         let mut text = lossy_beginning(source);
-        let arguments = lossy_beginning(args.join("\n").as_bytes());
         if source.is_empty() {
             text.extend(ctx.skill_files().ok().and_then(|files| file_text(files, name)));
         }
         // A script that runs its arguments is what they name.
         if text.contains("exec \"$@\"") {
-            text.push('\n');
-            text.push_str(&arguments);
+            text.push_str(&lossy_beginning(format!("\n{}", args.join("\n")).as_bytes()));
             text.extend(args.iter().take(MAX_ARGS).filter_map(|arg| file_text(ctx.project().ok()?, arg)));
         }
-        Self { ctx, text, arguments, others: OnceCell::new() }
+        Self { ctx, text, others: OnceCell::new() }
     }
 
     /// The text of the script itself.
     pub(crate) fn text(&self) -> &str {
         &self.text
-    }
-
-    /// The lines of the script and its arguments that are no comments.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
-        self.text.lines().chain(self.arguments.lines()).filter(|line| !is_comment(line))
     }
 
     /// Whether the script, or a file of its skill, reads this environment variable.
@@ -78,13 +68,13 @@ impl<'a> ScriptText<'a> {
 
     /// Whether a shell reads other files into the script.
     fn includes_files(&self) -> bool {
-        self.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
+        self.text.lines().any(|line| ["source ", ". "].iter().any(|word| line.trim_start().starts_with(word)))
     }
 
     /// Whether the script, or what it includes, may name a path below the home folder.
     pub(crate) fn may_name_home(&self) -> bool {
         let names = |line: &str| contains_any(&line.to_ascii_lowercase(), "~/|home|expanduser");
-        self.includes_files() || self.lines().any(names)
+        self.includes_files() || self.text.lines().filter(|line| !is_comment(line)).any(names)
     }
 
     /// Whether a line that is no comment, of the script or of a file of its skill that it may call or import, is like this.
@@ -100,13 +90,6 @@ impl<'a> ScriptText<'a> {
     fn other_texts(&self) -> &[String] {
         self.others.get_or_init(|| named_texts(&self.text, other_texts(self.ctx)))
     }
-}
-
-/// The beginning of a file, of at most this many bytes.
-fn beginning(file: File, max_bytes: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(max_bytes.min(MAX_TEXT_BYTES) as u64).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 fn lossy_beginning(bytes: &[u8]) -> String {
@@ -164,7 +147,9 @@ fn other_texts(ctx: &SkillContext) -> Vec<(String, String)> {
     let _ = files.walk_tree(MAX_ENTRIES, &CancelToken::new(), |entry| {
         let name = imported_name(&entry.path);
         let is_wanted = is_script_name(&entry.path) && !name.is_empty() && texts.len() < MAX_OTHERS;
-        if let Some(bytes) = is_wanted.then(|| beginning(entry.open().ok()?.0, left)).flatten() {
+        if let Some((file, _)) = is_wanted.then(|| entry.open().ok()).flatten() {
+            let mut bytes = Vec::new();
+            file.take(left.min(MAX_TEXT_BYTES) as u64).read_to_end(&mut bytes).ok();
             left -= bytes.len();
             texts.push((name.to_owned(), lossy_beginning(&bytes)));
         }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use crate::audience::is_for_person;
 use crate::environment::is_inherited;
+use crate::error_line::error_line;
 use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
 use crate::hints::words::{contains_any, last_lines, searched_end};
@@ -20,60 +21,75 @@ const COMMON_VARIABLES: &str = "
 /// Words in the names of variables that may be secret, besides those whose values are redacted.
 const SECRET_WORDS: &str = "AUTH|CERT|CONNECTION|COOKIE|DSN|LOGIN|MNEMONIC|PAT|PROXY|PW|PWD|SEED|SK|WEBHOOK";
 
-/// What says, in lower case, that a variable is not set. Without one of them the name may stand in a line for another reason.
-const ABSENCE_WORDS: &str =
-    "empty|export|keyerror|missing|must be|need|no |not |n't |provide|requir|set|unbound|undefined";
+/// How people write "environment variable", in lower case: a library may read what no text of the skill names.
+const VARIABLE_WORDS: &str = "environment var|env var|envvar";
 
-/// What says that the script can do without it.
+/// What says, in lower case, that something is not set, and that the script can do without it.
+const ABSENCE_WORDS: &str = "export|missing|must be|need|no |not |n't |provide|requir|set";
 const EXCUSES: &str =
     "default|fallback|falling back|for better|for more|not required|optional|skipp|to enable";
 
-/// How people write "environment variable", in lower case: of a name beside these words nothing has to be proven.
-const VARIABLE_WORDS: &str = "environment var|env var|envvar|process.env|os.environ";
-
-/// What says that one of several variables is enough.
-const CHOICES: &str = " or | / |one of|either|any of";
-
-/// How many variables a hint names, and how many words of a line are looked at. Longer lines are no sentences.
+/// How many variables a hint names, and how many words of a line are looked at.
 const MAX_NAMES: usize = 8;
 const MAX_LOOKED_AT: usize = 16;
-const MAX_LINE_BYTES: usize = 1000;
 
 /// How many variables are warned of, and how many a watched run names, after which all of them are granted at once.
 const MAX_UNPASSED: usize = 4;
 const MAX_WATCHED: usize = 32;
 
-/// The hint about environment variables that a failed script says it misses: that it reads by its text or calls by that name, and that it was
-/// not given.
+/// The hint about variables that a script reads, was not given and says it misses: in the line that says why it failed, or in another of the last
+/// lines. Those that are set here, or else all of them.
 pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &str) -> Option<Help> {
-    let is_missed = |name: &str, is_certain| {
-        let is_known = is_certain && name.trim_matches('_').contains('_') || script.reads_variable(name);
-        is_known && !is_passed(ctx, name)
+    let text = searched_end(said);
+    let error = error_line(text)?;
+    // The lines of a stack show the source.
+    let has_stack = text.contains("Traceback (most recent call last)") || text.contains("\n    at ");
+    let misses = |line: &&str| {
+        // The names themselves say nothing.
+        let rest = names(line).fold((*line).to_owned(), |rest, name| rest.replace(name, ""));
+        let small = rest.to_ascii_lowercase();
+        let is_list = line.trim_start().starts_with(['-', '*', '•']);
+        !has_stack && (is_list || contains_any(&small, ABSENCE_WORDS)) && !contains_any(&small, EXCUSES)
     };
-    let (found, has_choice) = missed_names(said, &is_missed);
-    // What is set is only for the person who runs the script.
+    let mut lines: Vec<&str> = last_lines(text).filter(|line| line.trim() == error || misses(line)).collect();
+    lines.reverse();
+    let all = missed_names(ctx, script, std::iter::once(error).filter(|_| has_stack).chain(lines));
+    set_variables_hint(ctx, &all).or_else(|| {
+        let needs = format!("the script reads the environment {}, which it was not given", listed(&all));
+        grants_hint(ctx, &needs, &all)
+    })
+}
+
+/// The hint about variables that the last lines of a failed script name, that it reads and was not given, and that are set here.
+pub(crate) fn unpassed_variable_hint(
+    ctx: &SkillContext,
+    script: &ScriptText<'_>,
+    said: &str,
+) -> Option<Help> {
+    set_variables_hint(ctx, &missed_names(ctx, script, last_lines(searched_end(said))))
+}
+
+/// The hint about those of these variables that are set here, which is only for the person who runs the script.
+fn set_variables_hint(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
     let is_set = |name: &&&str| is_for_person(ctx) && ctx.has_variable(name);
-    let chosen = *found.iter().find(is_set).filter(|_| has_choice).or(found.first())?;
-    let mut needs = format!("the script names the environment {}, which it was not given", listed(&found));
-    if found.len() > 1 && has_choice {
-        needs.push_str(" (one of them may be enough)");
-    } else if let [name] = found[..]
-        && is_set(&&name)
-    {
-        needs =
-            format!("the script reads the environment variable {name}, which is set here and was not passed");
-    } else if let Some(grants) = all_grants(ctx, &found) {
-        return Some((
-            format!("{needs}; if it should have them, grant {grants}"),
-            Some(Hint::Grant(format!("env:{chosen}"))),
-        ));
+    let set: Vec<&str> = names.iter().filter(is_set).copied().collect();
+    let verbs = if set.len() > 1 { "are set here and were" } else { "is set here and was" };
+    let needs = format!("the script reads the environment {}, which {verbs} not passed", listed(&set));
+    grants_hint(ctx, &needs, &set)
+}
+
+fn grants_hint(ctx: &SkillContext, needs: &str, names: &[&str]) -> Option<Help> {
+    let first = *names.first()?;
+    if let Some(grants) = all_grants(ctx, names) {
+        let hint = Some(Hint::Grant(format!("env:{first}")));
+        return Some((format!("{needs}; if it should have them, grant {grants}"), hint));
     }
-    Some(match permission_hint(ctx, &variable_access(chosen)?) {
-        Some((help, hint)) => (
-            format!("{needs}; if it should have {}, {help}", if found.len() > 1 { chosen } else { "it" }),
-            hint,
-        ),
-        None => (format!("{needs}: {chosen} is granted and has no value here; set it"), None),
+    Some(match permission_hint(ctx, &variable_access(first)?) {
+        Some((help, hint)) => {
+            let it = if names.len() > 1 { first } else { "it" };
+            (format!("{needs}; if it should have {it}, {help}"), hint)
+        }
+        None => (format!("{needs}: {first} is granted and has no value here; set it"), None),
     })
 }
 
@@ -96,43 +112,24 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The variables that the last lines say are missing, and whether one of them is enough. `is_missed` says whether the run misses a variable
-/// of this name, and is told whether the line is certainly about a variable.
-fn missed_names<'a>(said: &'a str, is_missed: &dyn Fn(&str, bool) -> bool) -> (Vec<&'a str>, bool) {
-    let mut lines: Vec<&str> =
-        last_lines(searched_end(said)).filter(|line| line.len() <= MAX_LINE_BYTES).collect();
-    lines.reverse();
+/// The variables in these lines that the run was not given, and that the script reads, or that a line calls a variable.
+fn missed_names<'a>(
+    ctx: &SkillContext,
+    script: &ScriptText<'_>,
+    lines: impl IntoIterator<Item = &'a str>,
+) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
-    let mut has_choice = false;
     for line in lines {
-        // The names themselves say nothing.
-        let small =
-            names(line).fold(line.to_owned(), |rest, name| rest.replace(name, "")).to_ascii_lowercase();
-        let is_list = line.trim_start().starts_with(['-', '*', '•']);
-        let is_of_shell = shell_name(line).is_some();
-        let is_absent = is_list || is_of_shell || contains_any(&small, ABSENCE_WORDS);
-        if !is_absent || contains_any(&small, EXCUSES) {
-            continue;
-        }
-        let is_certain = contains_any(&small, VARIABLE_WORDS);
-        let before = found.len();
-        for name in names(line).take(MAX_LOOKED_AT).filter(|name| is_missed(name, is_certain)) {
-            if found.len() < MAX_NAMES && !found.contains(&name) {
+        let is_certain = contains_any(&line.to_ascii_lowercase(), VARIABLE_WORDS);
+        let is_known =
+            |name: &str| is_certain && name.trim_matches('_').contains('_') || script.reads_variable(name);
+        for name in names(line).take(MAX_LOOKED_AT) {
+            if found.len() < MAX_NAMES && !found.contains(&name) && !is_passed(ctx, name) && is_known(name) {
                 found.push(name);
             }
         }
-        has_choice |= found.len() > before && contains_any(&small, CHOICES);
     }
-    (found, has_choice)
-}
-
-/// The variable of `main.sh: line 3: NAME: text`, as a shell writes the text of `${NAME:?text}`.
-fn shell_name(line: &str) -> Option<&str> {
-    let mut parts = line.split(": ").skip(1);
-    let (number, name) = (parts.next()?, parts.next()?);
-    let number = number.strip_prefix("line ").unwrap_or(number);
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    names(name).find(|word| is_number && *word == name)
+    found
 }
 
 /// Whether the run has a value for this variable.
@@ -150,27 +147,6 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
             && !word.starts_with(|first: char| first.is_ascii_digit())
     };
     line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(is_name)
-}
-
-/// The hint about a variable that the last lines of a failed script name, that it reads and was not given, and that is set here. What
-/// is set is only for the person who runs the script.
-pub(crate) fn unpassed_variable_hint(
-    ctx: &SkillContext,
-    script: &ScriptText<'_>,
-    said: &str,
-) -> Option<Help> {
-    if !is_for_person(ctx) {
-        return None;
-    }
-    let names = last_lines(searched_end(said)).flat_map(|line| names(line).take(MAX_LOOKED_AT));
-    let mut names =
-        names.filter(|name| ctx.has_variable(name) && !is_passed(ctx, name) && script.reads_variable(name));
-    let (name, (help, hint)) =
-        names.find_map(|name| Some((name, permission_hint(ctx, &variable_access(name)?)?)))?;
-    let text = format!(
-        "the script reads the environment variable {name}, which is set here and was not passed; if it should have it, {help}"
-    );
-    Some((text, hint))
 }
 
 /// The warnings for a script that ended well, and that reads variables that are set here and were not passed. Never for secrets: a
@@ -214,149 +190,24 @@ pub(crate) fn unpassed_variables(
 mod tests {
     use super::*;
 
-    /// The first variable that is missing, for a script that reads all of them, or none.
-    fn missing_variable(output: &str, reads_all: bool) -> Option<&str> {
-        let is_missed = |name: &str, is_certain| name.contains('_') && (reads_all || is_certain);
-        missed_names(output, &is_missed).0.first().copied()
-    }
-
     #[test]
-    fn the_missing_variable_is_found_in_the_words_of_many_scripts() {
-        for line in [
-            "main.sh: line 3: API_KEY: unbound variable",
-            "/x/scripts/main.sh: 3: API_KEY: parameter not set",
-            "main.sh: line 1: API_KEY: parameter null or not set",
-            "main.sh: 1: API_KEY: parameter not set or null",
-            "Error: API_KEY environment variable not set",
-            "Error: API_KEY environment variable is not set",
-            "❌ API_KEY environment variable is required.",
-            "ValueError: API_KEY not found in environment variables",
-            "ERROR: Please set the API_KEY environment variable",
-            "Error: Missing environment variable API_KEY",
-            "Missing required environment variables: API_KEY, OTHER_KEY",
-            "Required environment variable 'API_KEY' is not set",
-            "Please set the environment variable `API_KEY` first",
-            "The API_KEY environment variable is missing or empty; either provide it, or instantiate",
-            "OpenAIError: The API_KEY environment variable is missing or empty",
-            "Error: process.env.API_KEY is not set",
-            "Error: Missing process.env.API_KEY",
-            "Error: API_KEY not set",
-            "API_KEY is not set. Add it to your .env file.",
-            "Error: Missing API_KEY",
-            "RuntimeError: $API_KEY must be set",
-            "API_KEY is required",
-            "main.sh: line 3: API_KEY: API_KEY is required",
-            "/x/main.sh: line 12: API_KEY: usage: main.sh with API_KEY",
-            "/x/main.sh: 3: API_KEY: give it a key",
-            "API_KEY and OTHER_KEY must be set",
-            "API_KEY (or OTHER_KEY) and THIRD_URL must be set.",
-            "Not configured: API_KEY / OTHER_ID / THIRD_SECRET must be set",
-            "Error: API_KEY, OTHER_KEY are required",
-            "No key found. Set API_KEY in .env",
-            "No key found. Set API_KEY, OTHER_KEY, or THIRD_KEY.",
-            "No key found. Set one of: API_KEY, OTHER_KEY",
-            "Set ONE of API_KEY, OTHER_KEY in your .env file",
-            "a key is required. Pass --api-key or set API_KEY.",
-            "Error: set API_KEY env var",
-            "Error: No API_KEY found",
-            "ERROR: No API_KEY in environment",
-            "Missing env: API_KEY",
-            "Missing required env var(s): API_KEY",
-            "API_KEY isn't set",
-            "API_KEY has not been set",
-            "API_KEY env is required",
-            "Missing required environment variable for hosted mode: API_KEY",
-            "the key must be provided either as an argument or in the API_KEY environment variable",
-            "This script requires API_KEY.",
-            "this needs API_KEY in the environment",
-            "os.environ['API_KEY'] is not set",
-            "Error: ${API_KEY} is unset",
-            "Missing environment variables:\n  - API_KEY\n  - OTHER_KEY",
-            "Error: the key was not found.\nSet it with:\n  export API_KEY=your-key",
+    fn only_words_in_capitals_may_be_variables() {
+        for (line, expected) in [
+            ("Error: API_KEY, OTHER_KEY and $THIRD_2 must be set", &["API_KEY", "OTHER_KEY", "THIRD_2"][..]),
+            ("KeyError: 'API_KEY'", &["API_KEY"]),
+            ("main.sh: line 3: API_KEY: unbound variable", &["API_KEY"]),
+            ("Error: ${API_KEY} is unset; process.env.URL", &["API_KEY", "URL"]),
+            ("I am a key, Api_Key or 3_KEY in an ID", &[]),
         ] {
-            assert_eq!(missing_variable(line, true), Some("API_KEY"), "{line}");
-        }
-        for line in [
-            "advisor: SESSION_ID is unset -- cannot identify this session.",
-            "SESSION_ID not set",
-            "RuntimeError: SESSION_ID and OTHER_ID must be set as environment variables",
-            "FATAL: SESSION_ID needs to be set",
-            "Please set SESSION_ID in your environment",
-            "main.sh: line 1: SESSION_ID: call it with a session",
-        ] {
-            assert_eq!(missing_variable(line, true), Some("SESSION_ID"), "{line}");
-        }
-        for line in ["Error: DEBUG_MODE is not set in the environment", "env var DEBUG_MODE is missing"] {
-            assert_eq!(missing_variable(line, true), Some("DEBUG_MODE"), "{line}");
-        }
-        let report =
-            "Error: API_KEY environment variable not set\n\nSet it with:\n  export API_KEY=your-key\n";
-        assert_eq!(missing_variable(report, true), Some("API_KEY"));
-        for frame in [
-            r#"  File "<frozen os>", line 714, in __getitem__"#,
-            r#"  File "/usr/lib/python3.9/os.py", line 679, in __getitem__"#,
-        ] {
-            let traceback = format!(
-                "Traceback (most recent call last):\n  File \"/x/a.py\", line 2, in <module>\n    os.environ['API_KEY']\n{frame}\n    raise KeyError(key) from None\nKeyError: 'API_KEY'\n"
-            );
-            assert_eq!(missing_variable(&traceback, true), Some("API_KEY"), "{traceback}");
+            assert_eq!(names(line).collect::<Vec<_>>(), expected, "{line}");
         }
     }
 
     #[test]
-    fn all_variables_of_a_list_are_missing() {
-        for (text, names, are_alternatives) in [
-            (
-                "Please set: BASE_URL, API_TOKEN, USER_EMAIL",
-                &["BASE_URL", "API_TOKEN", "USER_EMAIL"][..],
-                false,
-            ),
-            ("Error: Missing environment variables: BASE_URL, API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
-            ("Set the following: BASE_URL and API_TOKEN", &["BASE_URL", "API_TOKEN"], false),
-            ("Error: BASE_URL, API_TOKEN must be set", &["BASE_URL", "API_TOKEN"], false),
-            (
-                "Missing environment variables:\n  - BASE_URL\n  - API_TOKEN",
-                &["BASE_URL", "API_TOKEN"],
-                false,
-            ),
-            ("no provider (set FIRST_KEY / SECOND_KEY)", &["FIRST_KEY", "SECOND_KEY"], true),
-            ("Set one of: FIRST_KEY, SECOND_KEY", &["FIRST_KEY", "SECOND_KEY"], true),
-            ("Set FIRST_KEY, SECOND_KEY, or THIRD_KEY.", &["FIRST_KEY", "SECOND_KEY", "THIRD_KEY"], true),
-            ("Please set BASE_URL", &["BASE_URL"], false),
-            ("Please export BASE_URL", &["BASE_URL"], false),
-            ("BASE_URL required", &["BASE_URL"], false),
-        ] {
-            assert_eq!(missed_names(text, &|_, _| true), (names.to_vec(), are_alternatives), "{text}");
+    fn what_may_hold_a_secret_is_known_by_a_word_of_its_name() {
+        for name in ["MY_TOKEN", "DB_CONNECTION", "SENTRY_DSN", "SLACK_WEBHOOK"] {
+            assert!(is_secret_name(name), "{name}");
         }
-    }
-
-    #[test]
-    fn a_name_that_the_script_can_do_without_is_not_missing() {
-        for line in [
-            "",
-            "main.sh: line 3: name: unbound variable",
-            "main.sh: line 3: $1: unbound variable",
-            "Error: HTTP 401: the API_KEY is invalid",
-            "API_KEY is optional and not set",
-            "API_KEY is not required",
-            "Using API_KEY from the environment",
-            "x.py: error: API_KEY: bad",
-            "Set API_KEY to enable descriptions",
-            "API_KEY not set, falling back to the free tier",
-            "API_KEY is missing. Skipping mail.",
-            "API_KEY is the first column",
-            "Loaded API_KEY and OTHER_KEY",
-        ] {
-            assert_eq!(missing_variable(line, true), None, "{line}");
-        }
-        for line in [
-            "MAX_SIZE is required",
-            "SOME_TABLE not found",
-            "FAIL: config.yml: DATABASE_URL is not set in production",
-            "JIRA_KEY is required in the commit message",
-            "Validation failed: MAX_RETRIES must be set to an integer",
-        ] {
-            assert_eq!(missing_variable(line, false), None, "the script does not read it: {line}");
-        }
+        assert!(!is_secret_name("OUTPUT_DIR"));
     }
 }

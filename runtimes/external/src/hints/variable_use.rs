@@ -10,100 +10,47 @@ pub(crate) fn is_comment(line: &str) -> bool {
 pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
     /// Longer lines are data.
     const MAX_LINE_BYTES: usize = 4096;
-    let mut is_in_list = false;
     for line in text.lines().filter(|line| line.len() <= MAX_LINE_BYTES && !is_comment(line)) {
         for (at, _) in line.match_indices(name).take(16) {
-            match line_use(line, at, at + name.len()) {
-                Use::Read => return true,
-                Use::Listed if is_in_list => return true,
-                Use::Set => return false,
-                Use::Listed | Use::Other => {}
+            let (before, after) = (&line[..at], &line[at + name.len()..]);
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            if before.ends_with(is_part) || after.starts_with(is_part) {
+                continue;
+            }
+            if is_set(before, name, after) {
+                return false;
+            }
+            if is_read(before, after) {
+                return true;
             }
         }
-        is_in_list = match line.trim_end() {
-            opened if opened.ends_with("=(") || opened.ends_with(" in \\") => true,
-            closed if closed.trim_start().starts_with(')') || closed.ends_with("; do") => false,
-            _ => is_in_list,
-        };
     }
     false
 }
 
-/// What a line does with a variable.
-#[derive(PartialEq, Eq, Debug)]
-enum Use {
-    Read,
-    Set,
-    /// Its name stands in a line of nothing but names, which is a list of the script only inside of one.
-    Listed,
-    /// Its name is part of a sentence.
-    Other,
-}
-
-/// What the line does with the variable whose name stands there.
-fn line_use(line: &str, start: usize, end: usize) -> Use {
-    let (before, name, after) = (&line[..start], &line[start..end], &line[end..]);
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    if before.ends_with(is_part) || after.starts_with(is_part) {
-        return Use::Other;
-    }
-    if is_set(before, name, after) {
-        return Use::Set;
-    }
-    // What a shell prints is a sentence, but for what it expands in it.
-    let is_printed = ["echo ", "printf "].iter().any(|word| before.trim_start().starts_with(word));
-    let is_read = if is_printed {
-        is_shell_expansion(before)
-    } else {
-        is_expanded(before) || is_whole_string(before, after) || is_listed(before, after)
-    };
-    match is_read {
-        true => Use::Read,
-        false if !is_printed && is_bare(before) && is_bare(after) => Use::Listed,
-        false => Use::Other,
-    }
-}
-
-/// Whether this part of a line has nothing but names.
-fn is_bare(part: &str) -> bool {
-    part.trim_end_matches('\\').chars().all(is_of_names)
-}
-
-fn is_of_names(c: char) -> bool {
-    c.is_ascii_uppercase() || c.is_ascii_digit() || "_ ,\t".contains(c)
-}
-
 /// Whether a shell gives the variable a value here: `NAME=value`, `for NAME in`, `read NAME`.
 fn is_set(before: &str, name: &str, after: &str) -> bool {
-    let words = before.trim_start();
-    let is_value = after.strip_prefix('=').is_some_and(|value| {
-        let ends = [";", " &&", " ||"].iter().filter_map(|end| value.find(end));
-        let value = &value[..ends.min().unwrap_or(value.len())];
-        !value.starts_with('=') && !value.contains(name)
-    });
-    let begins_statement = || {
-        let last = words.trim_end().rsplit([' ', '\t']).next().unwrap_or_default();
-        last.is_empty()
-            || ["local", "readonly", "export", "declare", "typeset", "-r", "-x", "then", "do", "else", "{"]
-                .contains(&last)
-            || last.ends_with([';', ')', '&', '|'])
-    };
-    let is_read_by = |word: &str| words.starts_with(word) || words.contains(&format!("; {word}"));
-    is_value && begins_statement()
-        || is_read_by("for ") && words.ends_with("for ")
-        || (is_read_by("read ") || words.contains("while read ")) && !words.contains(['"', '$', '\''])
+    const STARTS: [&str; 6] = ["local", "readonly", "export", "declare", "typeset", "then"];
+    let words = before.trim();
+    let last = words.rsplit([' ', '\t']).next().unwrap_or_default();
+    let begins_statement = last.is_empty() || STARTS.contains(&last) || last.ends_with([';', '&', '|', '{']);
+    // `NAME="${NAME:-x}"` reads it.
+    let ends = [";", " &&", " ||"].iter().filter_map(|end| after.find(end));
+    let value = after.strip_prefix('=').map(|_| &after[..ends.min().unwrap_or(after.len())]);
+    value.is_some_and(|value| begins_statement && !value.starts_with("==") && !value.contains(name))
+        || words == "for"
+        || words.contains("read -r") && !words.contains(['"', '$', '\''])
 }
 
-/// Whether a shell writes the value of the variable here.
-fn is_shell_expansion(before: &str) -> bool {
+/// Whether the value of the variable is taken here, whose name stands between these two parts of a line. What a shell prints is a sentence, but
+/// for what it expands in it.
+fn is_read(before: &str, after: &str) -> bool {
+    const STARTS: [&str; 4] = ["env.", "ENV{", "$env:", "-v "];
     let start = ["${!", "${#", "${", "$"].iter().find_map(|start| before.strip_suffix(start));
-    start.is_some_and(|rest| !rest.ends_with('\\'))
-}
-
-/// Whether what stands before a name makes it the value of the variable, in shells, Node, Perl or `PowerShell`.
-fn is_expanded(before: &str) -> bool {
-    const STARTS: [&str; 6] = ["env.", "environ.", "ENV{", "$env:", "-v ", "printenv "];
-    is_shell_expansion(before) || STARTS.iter().any(|start| before.ends_with(start))
+    let is_expanded = start.is_some_and(|rest| !rest.ends_with('\\'));
+    let is_printed = ["echo ", "printf "].iter().any(|word| before.trim_start().starts_with(word));
+    let is_taken = || STARTS.iter().any(|start| before.ends_with(start));
+    is_expanded || !is_printed && (is_taken() || is_whole_string(before, after) || is_listed(before, after))
 }
 
 /// Whether the name is a whole string of a program, not a word in quotes of a sentence: `os.environ["NAME"]`, `["A", "NAME"]`.
@@ -113,16 +60,16 @@ fn is_whole_string(before: &str, after: &str) -> bool {
             return false;
         };
         let (before, after) = (before.trim_end(), after.trim_start());
-        let is_begun =
-            before.is_empty() || before.ends_with(['[', '(', ',', '{', '=', ':']) || before.ends_with(" in");
-        is_begun
+        let is_begun = before.is_empty() || before.ends_with(['[', '(', ',', '{', '=', ':', '!']);
+        (is_begun || before.ends_with(" in"))
             && (after.is_empty()
                 || after.starts_with([']', ')', ',', '}', ':', ';', '.', '=', '!', '|', '?']))
     })
 }
 
-/// Whether the name stands in a list of nothing but names: `for v in A NAME`, `(A NAME)`, `"A,NAME"`, `{ A, NAME } = process.env`.
+/// Whether the name stands in a list of nothing but names: `for v in A NAME`, `(A NAME)`, `"A NAME"`, `{ A, NAME } = process.env`.
 fn is_listed(before: &str, after: &str) -> bool {
+    let is_of_names = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ ,\t".contains(c);
     let start = before.trim_end_matches(is_of_names);
     let rest = after.trim_start_matches(is_of_names);
     let is_destructured = start.ends_with('{') && rest.starts_with('}') && after.contains("env");
@@ -146,7 +93,6 @@ mod tests {
             "[[ -v BASE_URL ]]",
             "for v in API_KEY BASE_URL; do [ -n \"${!v}\" ]; done",
             "required=(API_KEY BASE_URL)",
-            "required=(\n  API_KEY\n  BASE_URL\n)",
             "NEEDED=\"API_KEY BASE_URL\"",
             "os.environ[\"BASE_URL\"]",
             "BASE_URL=os.environ.get('BASE_URL')",
