@@ -426,6 +426,9 @@ fn a_script_that_ends_well_after_a_refused_change_has_a_warning() {
         assert!(answer.code == 0 && answer.stderr.contains("run with --allow write"), "{answer:?}");
         assert!(warnings(&project.metier(&["run", "x", "--json", "--allow", "write"]).json()).is_empty());
     }
+    let project = project_with("bash", "mkdir .claude 2>&1; mkdir .claude/commands; true");
+    let said = project.metier(&["run", "x"]).stderr;
+    assert!(said.contains("change .claude") && said.contains("run with --allow write:.claude"), "{said}");
     for text in [
         "echo 'Permission denied (publickey)' >&2",
         "echo 'read-only file system' >&2",

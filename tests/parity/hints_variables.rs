@@ -17,6 +17,7 @@ fn a_complaint_about_something_else_than_a_variable_of_the_script_names_no_varia
                 &[],
             ),
             script(PYTHON, "import sys; sys.exit('Column USER_ID is required')", &[]),
+            script(NODE, "if (process.argv[9] === 'EPERM') 1; throw new Error('EPERM: not set up')", &[]),
         ],
         |_| {},
     );

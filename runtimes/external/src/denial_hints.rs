@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use crate::audience::is_for_person;
 use crate::hints::network::{RunNetwork, network_hint};
-use crate::hints::permission_hint::Help;
 use crate::hints::refused_path::path_hint;
 use crate::hints::repository::repository_hint;
 use crate::hints::sandbox_limits::sandbox_limit_hint;
 use crate::hints::words::{last_lines, searched_end};
 use crate::interpreter::path::{is_executable_file, search_path};
 use crate::observation::PathCheck;
+use crate::permission_hint::Help;
 use crate::system_paths::is_system_path;
 use metier_core::host::SkillContext;
 

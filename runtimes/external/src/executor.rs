@@ -174,7 +174,7 @@ impl ExternalExecutor {
         let mut launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
         let (guard, home_guard) = (launch.creation_guard(ctx), launch.take_home_guard());
         let gaps = warn_of_protection_gaps(ctx, &launch);
-        let files = RunFiles::new(&launch);
+        let files = RunFiles::new(&launch.request, &launch.run_paths());
         launch.request.sandbox.watch = files.watch_rules(ctx);
         let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
@@ -224,7 +224,7 @@ impl ExternalExecutor {
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let (fingerprint, creation_guard) = (launch.fingerprint(), launch.creation_guard(ctx));
         let home_guard = launch.take_home_guard();
-        let files = RunFiles::new(&launch);
+        let files = RunFiles::new(&launch.request, &launch.run_paths());
         let PreparedLaunch { mut request, egress, temp_dir, home_entries, .. } = launch;
         let launcher = &self.script.services.launcher;
         let failed = |error| self.start_error(ctx, &gaps, error);

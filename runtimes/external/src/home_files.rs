@@ -10,10 +10,13 @@ use cap_std::fs::{Dir, Metadata, MetadataExt};
 use crate::audience::is_for_person;
 use crate::home_guard::HomeFolder;
 use crate::private_home::is_mount_point;
+use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillRoots;
-use metier_core::host::{FileId, SkillContext, file_id, git, metier_dirs, temp_dirs};
-use metier_core::policy::{Permission, protected_home_path, protected_home_paths};
+use metier_core::host::{FileId, Files, SkillContext, file_id, git, metier_dirs, temp_dirs};
+use metier_core::policy::{
+    Permission, is_within, protected_home_path, protected_home_paths, secret_paths_in_folders,
+};
 use metier_sandbox::PinnedPath;
 
 /// A file or folder of the user's home that a run may read, or also change.
@@ -42,6 +45,12 @@ enum Refusal {
     /// Whether it holds such a path is not known, for this reason.
     Unknown(String),
 }
+
+/// Folders and files of a home that are for secrets. Others are known by their names anywhere.
+const SECRET_PATHS: &str = "
+    .Xauthority .aws .azure .bitcoin .cache/huggingface/token .claude.json .claude/.credentials.json .config/BraveSoftware .config/chromium
+    .config/gcloud .config/google-chrome .config/microsoft-edge .config/solana .docker .electrum .ethereum .gemini/oauth_creds.json .gnupg
+    .kube .local/share/keyrings .mozilla .password-store .ssh .thunderbird";
 
 /// What makes a folder a skill, or the work tree of a version control system.
 const DEFINING_NAMES: [&str; 8] =
@@ -93,6 +102,19 @@ impl HomeFile {
     /// The folder, held open, if the run may change it; it is given away once.
     pub(super) fn take_folder(&mut self) -> Option<HomeFolder> {
         self.folder.take()
+    }
+
+    /// Whether a person may be advised to grant this path of the home, for reading or also for changing: not what holds secrets, which a script
+    /// could name for no good.
+    pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) -> bool {
+        let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
+        let own: Vec<&Path> = own.into_iter().flatten().collect();
+        is_typable(path)
+            && !ctx.permissions().protection().protects_read(path)
+            && !SECRET_PATHS.split_whitespace().any(|known| is_within(path, known) || is_within(known, path))
+            && !secret_paths_in_folders().any(|known| is_within(&known, path))
+            && (Self::is_grantable(ctx, path, &own, is_writable)
+                || is_writable && Self::is_makeable(ctx, path, &own))
     }
 
     /// Whether a grant could give a run this path, for reading or also for changing.

@@ -7,9 +7,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
 
 use crate::audience::is_for_person;
-use crate::hints::permission_hint::permission_hint;
-use crate::hints::shown_path::is_typable;
+use crate::permission_hint::permission_hint;
 use crate::private_home::is_mount_point;
+use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use metier_core::host::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace, SkillContext};
 use metier_core::policy::{Access, Limits};

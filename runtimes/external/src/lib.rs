@@ -57,6 +57,8 @@ mod outside_repository;
 #[cfg(unix)]
 mod packages;
 #[cfg(unix)]
+mod permission_hint;
+#[cfg(unix)]
 mod placeholder_variables;
 #[cfg(unix)]
 mod policy;
@@ -84,6 +86,8 @@ mod script_file;
 mod script_guesses;
 mod services;
 mod shell_text;
+#[cfg(unix)]
+mod shown_path;
 #[cfg(unix)]
 mod stdout;
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hints::permission_hint::Help;
+use crate::permission_hint::Help;
 use crate::process::run::ProcessExit;
 use metier_core::error::{ErrorKind, Hint, LimitKind, SkillError};
 use metier_core::excerpt::byte_size;

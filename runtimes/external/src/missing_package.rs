@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::hints::install_command::{install_advice, package_of_failed_install};
-use crate::hints::permission_hint::Help;
 use crate::local_module::{has_module, has_node_module, is_common_module};
+use crate::permission_hint::Help;
 use metier_packages::{Ecosystem, SkillPackages};
 
 /// Modules of Python whose package has another name.

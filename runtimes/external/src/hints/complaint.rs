@@ -2,8 +2,8 @@
 //!
 //! Whether the sandbox has to do with it is not decided here.
 
-use crate::hints::shown_path::is_path;
 use crate::hints::words::{contains_any, find_word, last_lines};
+use crate::shown_path::is_path;
 
 /// What a line says of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

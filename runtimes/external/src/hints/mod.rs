@@ -3,13 +3,11 @@
 pub(super) mod complaint;
 pub(super) mod install_command;
 pub(super) mod network;
-pub(super) mod permission_hint;
 pub(super) mod refused_path;
 pub(super) mod repository;
 pub(super) mod run_output;
 pub(super) mod sandbox_limits;
 pub(super) mod script_text;
-pub(super) mod shown_path;
 pub(super) mod user_home;
 pub(super) mod variable;
 pub(super) mod variable_use;

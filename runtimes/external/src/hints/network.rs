@@ -1,8 +1,8 @@
 //! The hint for a script that missed the network: from what its own network observed, or, without namespaces, from the words of programs.
 
 use crate::egress::NOT_GRANTED;
-use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::words::{last_lines, matches_any};
+use crate::permission_hint::{Help, permission_hint};
 use metier_core::host::{NetworkReport, RefusedConnection, SkillContext};
 use metier_core::policy::{Access, Permission};
 

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use crate::error_line::error_line;
 use crate::hints::complaint::{Complaint, paths_in, refusal_in};
-use crate::hints::permission_hint::{Help, narrow_hint, permission_hint};
-use crate::hints::shown_path::{is_typable, shown_path};
 use crate::hints::user_home::mounted_file_hint;
 use crate::hints::words::{contains_any, last_lines};
 use crate::observation::{PathCheck, Refusal, changes};
+use crate::permission_hint::{Help, narrow_hint, permission_hint};
 use crate::policy::names_folder;
+use crate::shown_path::{is_typable, shown_path};
 use metier_core::policy::{Access, Permission};
 use metier_sandbox::AccessKind;
 
@@ -59,8 +59,14 @@ pub(crate) fn refused_change_hint(
     last_lines(text).find_map(|line| {
         let found = refusal_in(line).filter(|(complaint, _)| complaints.contains(complaint))?;
         let paths = paths_in(line, Some(found)).into_iter().map(|path| check.absolute(path));
-        let mut refused = paths.filter_map(|path| check.refusal(&path, change_in(line)));
-        refused.find(|refusal| refusal.grant.is_ok()).and_then(|refusal| refusal_hint(check, &refusal))
+        let refused = paths.filter_map(|path| check.refusal(&path, change_in(line)));
+        // A secret it may have wanted to read.
+        let protection = check.ctx.permissions().protection();
+        let is_change = |refusal: &Refusal| {
+            let is_secret = || refusal.path.to_str().is_none_or(|path| protection.protects_read(path));
+            refusal.grant.is_ok() || is_in_project(refusal) && !is_secret()
+        };
+        refused.filter(is_change).find_map(|refusal| refusal_hint(check, &refusal))
     })
 }
 
@@ -78,9 +84,14 @@ pub(crate) fn says_absence(small: &str) -> bool {
 /// The hint about what is at a path that the run could not see: hidden in the project, or in the home of the user.
 pub(crate) fn unseen_hint(check: PathCheck<'_>, written: &str) -> Option<Help> {
     let path = check.absolute(written);
-    let is_near = |refusal: &Refusal| refusal.path.starts_with("~") || refusal.path.is_relative();
-    let refusal = check.refusal(&path, AccessKind::Read).filter(is_near)?;
+    let refusal = check.refusal(&path, AccessKind::Read).filter(|refusal| refusal.path.is_relative())?;
     refusal_hint(check, &refusal)
+}
+
+/// The hint for a script that was passed a path of the user's home: `~/data`.
+pub(crate) fn passed_home_hint(check: PathCheck<'_>, args: &[String]) -> Option<Help> {
+    let mut passed = args.iter().filter(|argument| argument.starts_with("~/"));
+    passed.find_map(|path| unseen_hint(check, path.trim_end_matches('/')).filter(|(_, hint)| hint.is_some()))
 }
 
 /// The hint about a path of which a line says this, and that the script wanted to change in this way.
@@ -129,13 +140,16 @@ fn makes_folder(line: &str, text: &str) -> bool {
     line.contains("ENOENT") || code.any(|line| line.contains("exist_ok=True"))
 }
 
+/// Whether its path is shown as one of the project.
+fn is_in_project(refusal: &Refusal) -> bool {
+    refusal.path.is_relative() && !refusal.path.starts_with("~")
+}
+
 fn refusal_hint(check: PathCheck<'_>, refusal: &Refusal) -> Option<Help> {
     let shown = shown_path(&refusal.path.to_string_lossy());
     let name = match &refusal.grant {
         Ok(name) => name,
-        Err(_) if refusal.path.is_relative() && !refusal.path.starts_with("~") => {
-            return protected_hint(check, refusal, &shown);
-        }
+        Err(_) if is_in_project(refusal) => return protected_hint(check, refusal, &shown),
         Err(reason) => return Some((format!("the sandbox refused the script {shown}: {reason}"), None)),
     };
     let permission: Permission = name.parse().ok()?;

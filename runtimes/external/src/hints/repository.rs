@@ -1,8 +1,8 @@
 //! Recognises that git found no repository where the project has one outside of it.
 
-use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::words::contains_any;
 use crate::outside_repository::{access, is_granted};
+use crate::permission_hint::{Help, permission_hint};
 use metier_core::host::SkillContext;
 use metier_core::host::git::OutsideRepository;
 

@@ -1,8 +1,8 @@
 //! What no script in a sandbox has, recognized by the words of interpreters and programs that miss it: no observation shows it.
 
 use crate::error_line::error_line;
-use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::words::{last_lines, matches_any};
+use crate::permission_hint::{Help, permission_hint};
 use metier_core::host::SkillContext;
 use metier_core::policy::Access;
 

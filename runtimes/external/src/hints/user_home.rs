@@ -3,30 +3,17 @@
 use std::path::Path;
 
 use crate::audience::is_for_person;
-use crate::hints::permission_hint::{Help, permission_hint, watch_advice};
-use crate::hints::refused_path::unseen_hint;
 use crate::hints::script_text::ScriptText;
-use crate::hints::shown_path::{is_typable, shown_path};
 use crate::home_files::HomeFile;
 use crate::observation::PathCheck;
-use metier_core::host::{Files, SkillContext};
-use metier_core::policy::{Access, is_within, secret_paths_in_folders};
+use crate::permission_hint::{Help, permission_hint, watch_advice};
+use crate::shown_path::{is_typable, shown_path};
+use metier_core::host::SkillContext;
+use metier_core::policy::Access;
 use metier_sandbox::AccessKind;
-
-/// Folders and files of a home that are for secrets. Others are known by their names anywhere.
-const SECRET_PATHS: &str = "
-    .Xauthority .aws .azure .bitcoin .cache/huggingface/token .claude.json .claude/.credentials.json .config/BraveSoftware .config/chromium
-    .config/gcloud .config/google-chrome .config/microsoft-edge .config/solana .docker .electrum .ethereum .gemini/oauth_creds.json .gnupg
-    .kube .local/share/keyrings .mozilla .password-store .ssh .thunderbird";
 
 /// Folders of a home that hold those of many programs.
 const SHARED_FOLDERS: [&str; 4] = [".cache", ".config", ".local", ".local/share"];
-
-/// The hint for a script that was passed a path of the user's home: `~/data`.
-pub(crate) fn passed_home_hint(check: PathCheck<'_>, args: &[String]) -> Option<Help> {
-    let mut passed = args.iter().filter(|argument| argument.starts_with("~/"));
-    passed.find_map(|path| unseen_hint(check, path.trim_end_matches('/')).filter(|(_, hint)| hint.is_some()))
-}
 
 /// The hint for a script that names something which only the user has in the home folder: which of it the script looked for, a watched run
 /// shows.
@@ -97,7 +84,8 @@ pub(crate) fn replaced_home_warning(ctx: &SkillContext, path: &str) -> String {
 
 /// The grant to change the folder of this file of the home.
 fn folder_of_file(ctx: &SkillContext, path: &str) -> Option<Help> {
-    let (folder, _) = path.rsplit_once('/').filter(|(folder, _)| is_advisable(ctx, folder, true))?;
+    let (folder, _) =
+        path.rsplit_once('/').filter(|(folder, _)| HomeFile::is_advisable(ctx, folder, true))?;
     permission_hint(ctx, &Access::home_write(folder))
 }
 
@@ -105,19 +93,7 @@ fn folder_of_file(ctx: &SkillContext, path: &str) -> Option<Help> {
 pub(crate) fn folder_grant(ctx: &SkillContext, folder: &Path) -> Option<Help> {
     let home = std::env::home_dir()?.canonicalize().ok()?;
     let folder = folder.canonicalize().ok()?;
-    let path = folder.strip_prefix(&home).ok()?.to_str().filter(|path| is_advisable(ctx, path, false))?;
+    let path =
+        folder.strip_prefix(&home).ok()?.to_str().filter(|path| HomeFile::is_advisable(ctx, path, false))?;
     permission_hint(ctx, &Access::home(path))
-}
-
-/// Whether a person may be advised to grant this path of the home, for reading or also for changing: not what holds secrets, which a script
-/// could name for no good.
-pub(crate) fn is_advisable(ctx: &SkillContext, path: &str, is_writable: bool) -> bool {
-    let own = [ctx.project().ok().map(Files::root), ctx.skill_files().ok().map(Files::root)];
-    let own: Vec<&Path> = own.into_iter().flatten().collect();
-    is_typable(path)
-        && !ctx.permissions().protection().protects_read(path)
-        && !SECRET_PATHS.split_whitespace().any(|known| is_within(path, known) || is_within(known, path))
-        && !secret_paths_in_folders().any(|known| is_within(&known, path))
-        && (HomeFile::is_grantable(ctx, path, &own, is_writable)
-            || is_writable && HomeFile::is_makeable(ctx, path, &own))
 }

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use crate::audience::is_for_person;
 use crate::environment::is_inherited;
 use crate::error_line::error_line;
-use crate::hints::permission_hint::{Help, permission_hint};
 use crate::hints::script_text::ScriptText;
 use crate::hints::words::{contains_any, last_lines, searched_end};
+use crate::permission_hint::{Help, permission_hint};
 use metier_core::error::Hint;
 use metier_core::host::{SkillContext, variable_access};
 use metier_core::policy::is_secret_variable;
@@ -121,8 +121,10 @@ fn missed_names<'a>(
     let mut found: Vec<&str> = Vec::new();
     for line in lines {
         let is_certain = contains_any(&line.to_ascii_lowercase(), VARIABLE_WORDS);
-        let is_known =
-            |name: &str| is_certain && name.trim_matches('_').contains('_') || script.reads_variable(name);
+        // `EPERM` is in the text of many scripts.
+        let is_possible =
+            |name: &str| name.trim_matches('_').contains('_') || is_for_person(ctx) && ctx.has_variable(name);
+        let is_known = |name: &str| is_possible(name) && (is_certain || script.reads_variable(name));
         for name in names(line).take(MAX_LOOKED_AT) {
             if found.len() < MAX_NAMES && !found.contains(&name) && !is_passed(ctx, name) && is_known(name) {
                 found.push(name);

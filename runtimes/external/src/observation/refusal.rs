@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::audience::is_for_person;
-use crate::hints::shown_path::is_typable;
-use crate::hints::user_home::is_advisable;
+use crate::home_files::HomeFile;
 use crate::leftovers::is_of_tool;
 use crate::observation::baseline;
 use crate::observation::run_files::{Covered, Place, RunFiles};
 use crate::policy::names_folder;
+use crate::shown_path::is_typable;
 use metier_core::executor::ProjectCopy;
 use metier_core::host::{LeftoverPlace, SkillContext};
 use metier_core::policy::{Access, Permission};
@@ -209,7 +209,7 @@ fn leftover_grant(ctx: &SkillContext, run: &RunFiles, rest: &Path) -> Option<Res
         Some(file) if file == rest => file.parent()?,
         Some(folder) => folder,
     };
-    let place = place.to_str().filter(|place| is_advisable(ctx, place, true))?;
+    let place = place.to_str().filter(|place| HomeFile::is_advisable(ctx, place, true))?;
     Some(Ok(Access::home_write(place).narrowest_permission(protection).to_string()))
 }
 
@@ -232,7 +232,7 @@ fn user_home_grant(
     if text.is_empty() {
         return Some(Err(WHOLE_HOME));
     }
-    if !is_advisable(ctx, text, is_change) {
+    if !HomeFile::is_advisable(ctx, text, is_change) {
         return Some(Err(NOT_GRANTABLE));
     }
     let need = if is_change { Access::home_write(text) } else { Access::home(text) };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::observation::baseline;
 use crate::outside_repository::RepositoryAccess;
-use crate::script_command::PreparedLaunch;
+use crate::policy::RunPaths;
 use crate::system_paths::real_path;
 use crate::user_packages::UserPackages;
 use metier_core::executor::WatchedAccess;
@@ -81,9 +81,8 @@ impl Covered {
 }
 
 impl RunFiles {
-    pub(crate) fn new(launch: &PreparedLaunch<'_>) -> Self {
-        let paths = launch.run_paths();
-        let run = Self::of_request(&launch.request, paths.project, paths.skill, paths.home);
+    pub(crate) fn new(request: &LaunchRequest, paths: &RunPaths<'_>) -> Self {
+        let run = Self::of_request(request, paths.project, paths.skill, paths.home);
         let trial_modules = paths.user_packages.map(UserPackages::trial_modules).unwrap_or_default();
         Self { trial_modules, ..run }
     }
