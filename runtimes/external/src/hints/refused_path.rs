@@ -72,8 +72,11 @@ pub(crate) fn refused_change_hint(
 
 /// The hint about a path in a line that says that something is not there: the run could not see it.
 pub(crate) fn missed_path_hint(check: PathCheck<'_>, said: &str) -> Option<Help> {
+    /// How many are looked at.
+    const MAX_PATHS: usize = 64;
     let lines = said.lines().filter(|line| says_absence(&line.to_lowercase()));
-    lines.flat_map(|line| paths_in(line, None)).find_map(|path| unseen_hint(check, path))
+    let mut paths = lines.flat_map(|line| paths_in(line, None)).take(MAX_PATHS);
+    paths.find_map(|path| unseen_hint(check, path))
 }
 
 /// Whether a text in lower case says that something is not there.
