@@ -22,7 +22,7 @@ pub(crate) fn unseen_home_hint(check: PathCheck<'_>, script: &ScriptText<'_>) ->
         watch_advice(check.ctx, "shows what it looks for there").filter(|_| script.may_name_home())?;
     let is_unseen = |name: &str| {
         let path = check.absolute(&format!("~/{name}"));
-        check.refusal(&path, AccessKind::Read).is_some_and(|refusal| refusal.grant.is_ok())
+        check.refusal(&path, AccessKind::Read).is_some()
     };
     let name = program_folders()
         .into_iter()

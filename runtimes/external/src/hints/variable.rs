@@ -25,7 +25,8 @@ const SECRET_WORDS: &str = "AUTH|CERT|CONNECTION|COOKIE|DSN|LOGIN|MNEMONIC|PAT|P
 const VARIABLE_WORDS: &str = "environment var|env var|envvar";
 
 /// What says, in lower case, that something is not set, and that the script can do without it.
-const ABSENCE_WORDS: &str = "export|missing|must be|need|no |not |n't |provide|requir|set";
+const ABSENCE_WORDS: &str =
+    "empty|export|keyerror|missing|must be|need|no |not |n't |provide|requir|set|unbound|undefined";
 const EXCUSES: &str =
     "default|fallback|falling back|for better|for more|not required|optional|skipp|to enable";
 
@@ -37,27 +38,30 @@ const MAX_LOOKED_AT: usize = 16;
 const MAX_UNPASSED: usize = 4;
 const MAX_WATCHED: usize = 32;
 
-/// The hint about variables that a script reads, was not given and says it misses: in the line that says why it failed, or in another of the last
-/// lines. Those that are set here, or else all of them.
+/// The hint about variables that a script reads, was not given and says in its last lines that it misses: those that are set here, or else all.
 pub(crate) fn variable_hint(ctx: &SkillContext, script: &ScriptText<'_>, said: &str) -> Option<Help> {
     let text = searched_end(said);
-    let error = error_line(text)?;
     // The lines of a stack show the source.
     let has_stack = text.contains("Traceback (most recent call last)") || text.contains("\n    at ");
-    let misses = |line: &&str| {
-        // The names themselves say nothing.
-        let rest = names(line).fold((*line).to_owned(), |rest, name| rest.replace(name, ""));
-        let small = rest.to_ascii_lowercase();
-        let is_list = line.trim_start().starts_with(['-', '*', '•']);
-        !has_stack && (is_list || contains_any(&small, ABSENCE_WORDS)) && !contains_any(&small, EXCUSES)
-    };
-    let mut lines: Vec<&str> = last_lines(text).filter(|line| line.trim() == error || misses(line)).collect();
+    let error = error_line(text).filter(|_| has_stack);
+    let is_error = |line: &str| error.is_none_or(|error| line.trim() == error);
+    let mut lines: Vec<&str> = last_lines(text).filter(|line| is_error(line) && says_missing(line)).collect();
     lines.reverse();
-    let all = missed_names(ctx, script, std::iter::once(error).filter(|_| has_stack).chain(lines));
+    let all = missed_names(ctx, script, lines);
     set_variables_hint(ctx, &all).or_else(|| {
         let needs = format!("the script reads the environment {}, which it was not given", listed(&all));
         grants_hint(ctx, &needs, &all)
     })
+}
+
+/// Whether a line may say that a variable is missing: in a sentence, in a list, or as a shell does (`main.sh: line 3: NAME: text`).
+fn says_missing(line: &str) -> bool {
+    // The names themselves say nothing.
+    let rest = names(line).fold(line.to_owned(), |rest, name| rest.replace(name, ""));
+    let small = rest.to_ascii_lowercase();
+    let is_list = line.trim_start().starts_with(['-', '*', '•']);
+    let is_of_shell = || line.split(": ").skip(1).any(|part| names(part).next() == Some(part));
+    (is_list || contains_any(&small, ABSENCE_WORDS) || is_of_shell()) && !contains_any(&small, EXCUSES)
 }
 
 /// The hint about variables that the last lines of a failed script name, that it reads and was not given, and that are set here.
@@ -202,6 +206,29 @@ mod tests {
             ("I am a key, Api_Key or 3_KEY in an ID", &[]),
         ] {
             assert_eq!(names(line).collect::<Vec<_>>(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_that_a_variable_is_missing_in_the_words_of_many() {
+        for line in [
+            "main.sh: line 3: API_KEY: unbound variable",
+            "main.sh: line 1: SESSION_ID: call it with a session",
+            "KeyError: 'API_KEY'",
+            "Please set: BASE_URL, API_TOKEN",
+            "  - BASE_URL",
+            "API_KEY must be provided",
+        ] {
+            assert!(says_missing(line), "{line}");
+        }
+        for line in [
+            "Using API_KEY from the environment",
+            "API_KEY not set, falling back to the free tier",
+            "API_KEY is optional and not set",
+            "FAIL_CODE: bad file",
+            "bad list, see UNSET_LIST",
+        ] {
+            assert!(!says_missing(line), "{line}");
         }
     }
 
