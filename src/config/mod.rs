@@ -37,7 +37,6 @@ pub use self::effective::EffectiveValue;
 pub use self::json_schema::json_schema;
 pub use self::key_path::KeyPath;
 pub use self::keys::{KEYS, Key, ProjectRule};
-pub(crate) use self::limit_caps::LimitCaps;
 #[cfg(feature = "config")]
 pub use self::load::{ConfigFile, LoadedConfiguration, load, load_with_user_file, project_file, user_file};
 #[cfg_attr(not(feature = "config"), allow(unused_imports))]

@@ -1,33 +1,29 @@
 //! The hosts of declared HTTP calls whose address is a setting: the host that a skill requests follows the setting, and the grant stays the
 //! person's.
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::engine::availability::settings_context;
+use crate::engine::run_terms::RunTerms;
 use crate::registry::Skill;
 use metier_core::error::Result;
 use metier_core::host::{Providers, SkillContext};
-use metier_core::policy::{
-    CancelToken, ConfigField, PathProtection, Permission, Permissions, RequestedPermissions,
-};
+use metier_core::policy::{ConfigField, PathProtection, Permission, Permissions, RequestedPermissions};
 use metier_core::template::Reference;
 use metier_skill::contract::{BaseUrl, CONFIG, Contract, ProvidedTool, named_value};
 
-/// The hosts that calls of this tool reach in a run, or of all tools of the skill, as far as settings decide about them. Of variables, those
+/// The hosts that calls of the run's tool reach, or of all tools of the skill, as far as settings decide about them. Of variables, those
 /// count that the run may read, or about which somebody can be asked.
-pub(super) fn base_url_hosts_of_run(
-    (skill, tool): (&Skill, Option<&ProvidedTool>),
-    (invocation, providers): (&Invocation, &Providers),
-    token: &CancelToken,
-) -> Result<Vec<Permission>> {
+pub(super) fn base_url_hosts_of_run(terms: &RunTerms<'_>, providers: &Providers) -> Result<Vec<Permission>> {
+    let skill = &terms.skill;
+    let tool = terms.target().tool.filter(|tool| tool.http().is_some());
     let addresses = settable_addresses(skill, tool);
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
     let is_granted = |variable: &Permission| {
         let access = variable.as_access();
-        let mut grants = invocation.grants.iter();
-        grants.any(|(granted, _)| granted.covers(&access, &PathProtection::default()))
-            || invocation.caller.as_ref().is_some_and(|caller| caller.permissions().allows(&access))
+        terms.granted().any(|granted| granted.covers(&access, &PathProtection::default()))
+            || terms.caller.as_ref().is_some_and(|caller| caller.permissions().allows(&access))
             || providers.approver.is_some()
     };
     let fields = skill.contract().map_or(&[][..], |contract| &contract.config);
@@ -35,7 +31,7 @@ pub(super) fn base_url_hosts_of_run(
     let variables: Vec<Permission> = plain.filter(|it| it.has_name("env") && is_granted(it)).collect();
     let requested = RequestedPermissions::Listed(variables.clone());
     let permissions = Permissions::new(requested, variables, PathProtection::default());
-    let ctx = settings_context(skill, providers.clone(), invocation.extensions.clone(), token.clone());
+    let ctx = settings_context(skill, providers.clone(), terms.extensions.clone(), terms.cancel.clone());
     hosts(skill, &addresses, &ctx.permissions(permissions).build())
 }
 

@@ -4,20 +4,13 @@ use std::path::PathBuf;
 
 use super::{Engine, EngineInner, Invocation};
 use crate::config::SkillSettings;
-use crate::engine::contract_validation::narrow_limits;
-use crate::engine::invocation::StoredGrants;
-use crate::engine::limit_support::effective_limits;
-use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::{ScriptChoice, SelectedScript, select_script_in};
 use crate::engine::skill_set::SkillSet;
 use crate::engine::tool_selection::select_tool;
-use crate::engine::trust::RunTrust;
 use crate::registry::{Scope, Skill};
 use metier_core::error::Result;
-use metier_core::host::{Extensions, Files, WithheldValues};
-use metier_core::policy::{
-    CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
-};
+use metier_core::host::{Files, WithheldValues};
+use metier_core::policy::{CancelToken, GrantOrigin, GrantReport, Permission, SandboxMode};
 use metier_core::sanitizer::SanitizeProfile;
 
 impl Engine {
@@ -65,27 +58,6 @@ impl EngineInner {
         select_script_in(&self.runtimes, (skill, opened), named)
     }
 
-    /// The limits of the invocation or the engine, narrowed by the contract and the configuration.
-    pub(super) fn run_limits(&self, skill: &Skill, invocation: &Invocation) -> Limits {
-        let given = invocation.limits.as_ref().unwrap_or(&self.limits).clone();
-        let narrowed = narrow_limits(RunTarget::new(skill, invocation), given);
-        match self.skill_settings(skill) {
-            Some(settings) => settings.caps.narrow(narrowed),
-            None => narrowed,
-        }
-    }
-
-    /// The limits that apply to a run of this script with the given limits, and those that are not applied.
-    pub(super) fn effective_limits(
-        &self,
-        skill: &Skill,
-        selected: &SelectedScript,
-        given: Limits,
-    ) -> Result<(Limits, Vec<RuntimeLimit>)> {
-        let caps = self.skill_settings(skill).map(|settings| &settings.caps);
-        effective_limits(&self.runtimes, skill, selected, given, caps)
-    }
-
     /// How strictly the sandbox of the run is required. A callee has at least the sandbox of its caller.
     pub(super) fn run_sandbox_mode(&self, skill: &Skill, invocation: &Invocation) -> SandboxMode {
         let configured = self.skill_settings(skill).and_then(|settings| settings.sandbox_mode);
@@ -111,16 +83,8 @@ impl EngineInner {
         self.skill_settings(skill).is_some_and(|settings| !settings.grants.is_empty())
     }
 
-    /// Adds the grants of the user's configuration to those of the invocation. Trust removes them again where the skill is not
-    /// trusted.
-    pub(super) fn add_configured_grants(&self, skill: &Skill, invocation: &mut Invocation) {
-        if invocation.caller.is_none() && invocation.trust.stored_grants != StoredGrants::None {
-            invocation.grants.extend(self.configured_grants(skill));
-        }
-    }
-
     /// In an engine without a trust store a skill of a project has none, whatever its name.
-    fn configured_grants(&self, skill: &Skill) -> Vec<(Permission, GrantOrigin)> {
+    pub(super) fn configured_grants(&self, skill: &Skill) -> Vec<(Permission, GrantOrigin)> {
         let is_foreign = self.trust.is_none() && skill.scope() == Scope::Project;
         let settings = self.skill_settings(skill).filter(|_| !is_foreign);
         let origin = |file: &PathBuf| GrantOrigin::Configuration { file: file.clone() };
@@ -128,46 +92,16 @@ impl EngineInner {
         grants.map(|(permission, file)| (permission.clone(), origin(file))).collect()
     }
 
-    /// Withholds the values and secrets of the configuration from a skill that is not trusted, whatever its name: the user set them
-    /// for a skill that he knows.
-    pub(super) fn withhold_configured_values(
-        &self,
-        found: (&SkillSet, &Skill),
-        trust: Option<&RunTrust>,
-        invocation: &mut Invocation,
-        token: &CancelToken,
-    ) {
-        if let Some(settings) = self.skill_settings(found.1).filter(|settings| settings.has_values()) {
-            let is_withheld = !self.is_trusted_with_values(found, trust, invocation, token);
-            invocation.extensions.insert(WithheldValues { is_withheld, names: settings.value_names() });
-        }
-    }
-
-    /// Whether a skill is trusted with what the user set for it: every skill is in engines without a trust store.
-    fn is_trusted_with_values(
+    /// What the configuration sets for the skill, and whether it is withheld because the skill is not trusted, whatever its name: the user set it for
+    /// a skill that he knows. `is_trusted` is what is known of the skill of a run that nobody called.
+    pub(super) fn withheld_values(
         &self,
         (set, skill): (&SkillSet, &Skill),
-        trust: Option<&RunTrust>,
-        invocation: &Invocation,
+        is_trusted: Option<bool>,
         token: &CancelToken,
-    ) -> bool {
-        if self.trust.is_some() && invocation.caller.is_none() {
-            return trust.is_some_and(|trust| trust.is_trusted);
-        }
-        self.is_trusted_for_values(set, skill, token)
-    }
-
-    /// Withholds them where nothing runs.
-    pub(super) fn withhold_values_of_untrusted(
-        &self,
-        set: &SkillSet,
-        skill: &Skill,
-        extensions: &mut Extensions,
-        token: &CancelToken,
-    ) {
-        if let Some(settings) = self.skill_settings(skill).filter(|settings| settings.has_values()) {
-            let is_withheld = !self.is_trusted_for_values(set, skill, token);
-            extensions.insert(WithheldValues { is_withheld, names: settings.value_names() });
-        }
+    ) -> Option<WithheldValues> {
+        let settings = self.skill_settings(skill).filter(|settings| settings.has_values())?;
+        let is_trusted = is_trusted.unwrap_or_else(|| self.is_trusted_for_values(set, skill, token));
+        Some(WithheldValues { is_withheld: !is_trusted, names: settings.value_names() })
     }
 }

@@ -1,38 +1,12 @@
-//! Applies the contract to a run: narrows the limits, fills in defaults, and validates input and value against their schemas.
+//! Applies the contract to a run: fills in defaults, and validates input and value against their schemas.
 
 use serde_json::{Map, Value};
 
 use crate::engine::run_target::RunTarget;
-use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError, Violation};
-use metier_core::executor::{RuntimeId, SkillOutput};
-use metier_core::policy::Limits;
+use metier_core::executor::SkillOutput;
 use metier_core::suggestion::did_you_mean;
-use metier_skill::contract::{ContractLimits, ValidationFailure};
-
-/// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
-pub(super) fn narrow_limits(target: RunTarget<'_>, mut limits: Limits) -> Limits {
-    let Some(contract) = target.skill.contract() else { return limits };
-    let ContractLimits { timeout, output, .. } = contract.limits;
-    let timeout = timeout.into_iter().chain(target.tool.and_then(|tool| tool.timeout)).min();
-    limits.timeout = timeout.map_or(limits.timeout, |own| own.min(limits.timeout));
-    limits.output = output.map_or(limits.output, |own| own.min(limits.output));
-    limits
-}
-
-/// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
-pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: RuntimeId, mut limits: Limits) -> Limits {
-    let own = skill.contract().map(|contract| &contract.limits);
-    let named = skill.manifest().limits;
-    let memory = own.and_then(|own| own.memory).into_iter().chain(named.memory).min();
-    let operations = own.and_then(|own| own.operations).into_iter().chain(named.operations).min();
-    let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };
-    let least =
-        |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));
-    limits.memory = least(memory, limits.memory, u64::MAX).or(limits.memory);
-    limits.operations = least(operations, limits.operations, default).or(limits.operations);
-    limits
-}
+use metier_skill::contract::ValidationFailure;
 
 /// The input as the script will see it: defaults filled in, validated against the contract. Nothing has run yet.
 pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Result<Option<Value>> {

@@ -10,8 +10,10 @@ use serde::Serialize;
 use super::{Engine, EngineFuture, EngineInner, Invocation, LimitsReport, Requirement, worker};
 use crate::engine::callee_resolver::load_plan;
 use crate::engine::gates::GateReport;
-use crate::engine::run_start::run_deadline;
+use crate::engine::limits::run_deadline;
+use crate::engine::run::SettledRun;
 use crate::engine::run_target::RunTarget;
+use crate::engine::run_terms::{FoundScript, FoundSkill};
 use crate::engine::script_selection::ScriptChoice;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::trust::{RunTrust, TrustState};
@@ -21,8 +23,8 @@ use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{RuntimeId, SkillInput, WithoutProjectPackages};
 use metier_core::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use metier_core::policy::{
-    Access, CancelToken, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode, SkillDigest,
-    split_tool_name,
+    Access, CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
+    SkillDigest, split_tool_name,
 };
 use metier_plan::Plan;
 
@@ -127,6 +129,8 @@ struct ExplainedSkill {
     runtime: RuntimeId,
     limits: Limits,
     not_applied: Vec<RuntimeLimit>,
+    grants: Vec<(Permission, GrantOrigin)>,
+    digest: Option<SkillDigest>,
     ctx: SkillContext,
     /// The skills that it calls, each with the tool of it that it calls: those its plan names, and those its grants name.
     callees: Vec<(String, Option<String>)>,
@@ -162,16 +166,13 @@ impl EngineInner {
             self.find_skill(None, self.folders.before_lookup(invocation), &invocation.skill)?
         };
         // Whatever must be compiled to explain the run gets the time limit of that run.
-        let limits = self.run_limits(&skill, invocation);
+        let target = RunTarget::new(&skill, invocation);
+        let limits = self.settle_limits(target, invocation.limits.as_ref(), None).given;
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
-        let mut invocation = invocation.clone();
-        let trust = self.run_trust(&set, &skill, &invocation, &token).transpose()?;
-        self.add_configured_grants(&skill, &mut invocation);
-        if let Some(trust) = &trust {
-            trust.apply_to(&mut invocation);
-        }
-        let of = self.explain_skill(&set, &skill, &invocation, &token)?;
+        let trust = self.run_trust(&set, &skill, invocation, &token)?;
+        let state = trust.as_ref().and_then(|trust| trust.state.clone());
+        let of = self.explain_skill((&set, &skill), trust, invocation, &token)?;
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
@@ -194,13 +195,9 @@ impl EngineInner {
             gates: of.gates,
             reviews: of.reviews,
             reason: of.reason,
-            grants: invocation
-                .grants
-                .into_iter()
-                .map(|(permission, by)| GrantReport::new(permission, by))
-                .collect(),
-            digest: trust.as_ref().and_then(RunTrust::digest),
-            trust: trust.and_then(|trust| trust.state),
+            grants: of.grants.into_iter().map(|(permission, by)| GrantReport::new(permission, by)).collect(),
+            digest: of.digest,
+            trust: state,
         })
     }
 
@@ -220,7 +217,7 @@ impl EngineInner {
             let looked_at = found.and_then(|(set, skill)| {
                 let called = Invocation::for_callee(&of.ctx, name);
                 let called = Invocation { tool: tool.clone(), ..called };
-                self.explain_skill(&set, &skill, &called, token)
+                self.explain_skill((&set, &skill), None, &called, token)
             });
             let key = looked_at
                 .as_ref()
@@ -272,37 +269,38 @@ impl EngineInner {
 
     fn explain_skill(
         &self,
-        set: &Arc<SkillSet>,
-        skill: &Skill,
+        (set, skill): (&Arc<SkillSet>, &Skill),
+        trust: Option<RunTrust>,
         invocation: &Invocation,
         token: &CancelToken,
     ) -> Result<ExplainedSkill> {
         self.check_enabled(skill)?;
-        let mut required = invocation.clone();
-        self.withhold_values_of_untrusted(set, skill, &mut required.extensions, token);
-        let selected = self
-            .selected_script(skill, invocation.script_choice()?)
-            .map_err(|error| self.unselected_error((set, skill), &required, error, token))?;
-        let named = self.run_limits(skill, invocation);
-        let (limits, not_applied) = self.effective_limits(skill, &selected, named.clone())?;
+        let script = match self.selected_script(skill, invocation.script_choice()?) {
+            Ok(selected) => {
+                let opened = self.open_script(skill, &selected, token);
+                FoundScript::Selected(selected, opened)
+            }
+            Err(error) => FoundScript::Unselected(error),
+        };
+        let found = FoundSkill { set: set.clone(), skill: skill.clone(), trust: Ok(trust), script };
+        let SettledRun { terms, call, .. } = self.settle(found, invocation.clone(), token.clone())?;
+        let selected = &terms.selected;
         let locate = |error| skill.with_location_path(error, Some(&selected.path));
-        let opened = self.open_script(skill, &selected, token).map_err(locate)?;
+        let opened = call.source.map_err(locate)?;
         let script = opened.0.clone();
-        let (_, context) = self
-            .prepare_run((set, skill), &selected, opened, invocation, &limits, token.clone())
-            .map_err(locate)?;
-        let worker = worker::requested_worker(skill.manifest(), selected.runtime, &named).map_err(locate)?;
-        let ctx = context.worker(worker).callee_limits(named).build();
-        let target = RunTarget { skill, tool: selected.tool.as_deref() };
+        let ctx = self.load(&terms, call.providers.clone(), opened).map_err(locate)?.context.build();
+        let target = terms.target();
         let gates = self.gate_report(target, &ctx);
-        let plan = load_plan(skill, &selected)?;
+        let plan = load_plan(skill, selected)?;
         let mut of = ExplainedSkill {
             skill: skill.qualified_name(),
             tool: invocation.tool.clone(),
             script: selected.path.clone(),
             runtime: selected.runtime,
-            limits: worker::without_cpu_limit_of_worker(ctx.worker(), &limits),
-            not_applied,
+            limits: worker::without_cpu_limit_of_worker(ctx.worker(), &terms.limits.enforced),
+            not_applied: terms.limits.not_applied.clone(),
+            grants: terms.grants.clone(),
+            digest: terms.digest,
             callees: called_skills(plan.as_ref(), &ctx),
             reviews: plan.iter().flat_map(Plan::reviews).map(str::to_owned).collect(),
             ctx,
@@ -312,7 +310,8 @@ impl EngineInner {
             gates,
             reason: None,
         };
-        (of.requirements, of.reason) = self.run_requirements(set, skill, &required, token)?;
+        let settings = (&call.providers, &terms.extensions);
+        (of.requirements, of.reason) = self.run_requirements((set, skill), settings, token)?;
         let refused = || gates.autonomy.and_then(|autonomy| autonomy.check(target).err());
         of.reason = of.reason.or_else(refused);
         if of.reason.is_some() {
@@ -321,21 +320,26 @@ impl EngineInner {
         if self.runtimes.get(selected.runtime)?.custom_loader().is_some() {
             return Ok(of);
         }
-        if selected.runtime != RuntimeId::EXTERNAL {
-            let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
+        if terms.is_in_process() {
             let services = self.script_cache.services();
-            match runtimes::embedded_sandbox(selected.runtime, mode, &selected.path, services, &of.ctx) {
+            match runtimes::embedded_sandbox(
+                selected.runtime,
+                terms.execution_mode,
+                &selected.path,
+                services,
+                &of.ctx,
+            ) {
                 Ok(sandbox) => of.sandbox = Some(sandbox),
                 Err(reason) => of.reason = Some(reason),
             }
             return Ok(of);
         }
-        if !invocation.is_command {
+        if !terms.is_command {
             let refused = WithoutProjectPackages::in_run(&of.ctx);
             let packages = self.package_requirement(skill, &selected.path, &script.source, refused);
             of.requirements.splice(0..0, packages);
         }
-        let input = SkillInput::new(invocation.input.clone(), invocation.args.clone());
+        let input = SkillInput::new(call.input, call.args);
         match runtimes::plan(&script, self.script_cache.services(), &input, &of.ctx) {
             Ok(process) => {
                 of.sandbox = Some(process.sandbox);

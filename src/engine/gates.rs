@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::engine::run_target::RunTarget;
+use crate::engine::run_terms::RunTerms;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{ForModel, SkillInput};
@@ -47,22 +48,19 @@ impl EngineInner {
     /// Passes all gates or fails. Returns whether a person has agreed to this very call.
     pub(super) fn pass_gates(
         &self,
-        target: RunTarget<'_>,
+        terms: &RunTerms<'_>,
         input: &SkillInput,
-        invocation: &Invocation,
         context: &SkillContext,
-        is_in_process: bool,
     ) -> Result<bool> {
+        let (target, asks_first) = (terms.target(), terms.asks_first);
         self.check_rules(target, input, context)?;
-        let asks_first = invocation.ask_first && context.caller().is_none();
-        let is_confirmed = invocation.confirms_call();
-        let consent = consent_reason(target, context).filter(|_| !is_confirmed);
+        let consent = consent_reason(target, context).filter(|_| !terms.is_confirmed);
         if let Some(reason) = consent {
             context.ask_to_call(target.tool.map(|tool| tool.name.as_str()), reason, asks_first)?;
         } else if asks_first {
             context.ask_to_start()?;
         }
-        if !asks_first && !is_in_process {
+        if !asks_first && !terms.is_in_process() {
             context.ask_before_start()?;
         }
         Ok(consent.is_some())
@@ -192,13 +190,6 @@ pub(super) fn called_tool(skill: &Skill, tool: &ProvidedTool) -> CalledTool {
         None => of_skill(),
     };
     CalledTool::new(&tool.name).risk(level, score).confirmation(tool.requires_confirmation)
-}
-
-impl Invocation {
-    /// Whether the caller has confirmed the call of a tool: never where a model or another skill calls.
-    fn confirms_call(&self) -> bool {
-        self.is_confirmed && self.caller.is_none() && !self.trust.is_for_model
-    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{ForModel, HostQuestions, WatchedAccess};
 use metier_core::host::{
-    Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers, SkillContext,
-    StdinSource,
+    Approver, Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers,
+    SkillContext, StdinSource,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
@@ -301,6 +301,12 @@ impl Invocation {
     pub fn tool_filter(mut self, filter: ToolFilter) -> Self {
         self.tool_filter = (!filter.is_empty()).then(|| Arc::new(filter));
         self
+    }
+
+    /// Asks this approver, one question before anything runs.
+    pub(super) fn asking_first(mut self, approver: impl Approver + 'static) -> Self {
+        self.providers.get_or_insert_default().approver = Some(Arc::new(approver));
+        self.ask_first()
     }
 
     /// The script that it chooses.

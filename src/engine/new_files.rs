@@ -5,34 +5,30 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::changes::{ApplyOptions, Change, ChangeKind, EntryType};
 use crate::engine::preview::{Purpose, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
-use crate::registry::Skill;
+use crate::engine::run_terms::RunTerms;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy, RuntimeId};
-use metier_core::host::{KeepPaths, RefusedAccess, RefusedTarget, SkillContext};
+use metier_core::executor::{NewFiles, ProjectCopy};
+use metier_core::host::{KeepPaths, Providers, RefusedAccess, RefusedTarget, SkillContext};
 use metier_core::policy::{Access, PathProtection, Permission, SandboxMode};
 use metier_external::{ProjectOverlay, new_files};
 
-impl EngineInner {
+impl RunTerms<'_> {
     /// Files that do not exist and that the run may have the permission to create, relative to the project: none that is hidden or reached
     /// through a link. Nor is there any where processes are not in a sandbox or already have a copy, somebody provides the files, or the host
     /// or the skill writes to the project by another permission.
-    pub(super) fn files_to_create(
-        &self,
-        (skill, runtime): (&Skill, RuntimeId),
-        project: &Path,
-        invocation: &Invocation,
-    ) -> Vec<String> {
-        if runtime != RuntimeId::EXTERNAL {
+    pub(super) fn files_to_create(&self, providers: &Providers) -> Vec<String> {
+        if self.is_in_process() {
             return Vec::new();
         }
-        let grants = || invocation.grants.iter().map(|(permission, _)| permission);
+        let project = self.project();
         // What is asked about is granted later, or not.
-        let requested = declared_permissions(skill, runtime);
-        let writable = grants().chain(requested.listed()).filter(|permission| permission.name() == "write");
+        let requested = declared_permissions(&self.skill, self.selected.runtime);
+        let writable =
+            self.granted().chain(requested.listed()).filter(|permission| permission.name() == "write");
         let writable: Vec<String> =
             writable.map(|permission| permission.scope().unwrap_or_default().to_owned()).collect();
         let mut files = new_files(&writable, |path| project.join(path).symlink_metadata().is_ok());
@@ -43,18 +39,20 @@ impl EngineInner {
             is_reached && !path.split('/').any(|part| part.starts_with('.'))
         };
         files.retain(is_plain);
-        let extensions = &invocation.extensions;
+        let extensions = &self.extensions;
         let has_other_writer = || {
             let is_own_folder = |permission: &Permission| permission.name() == "own-folder";
-            extensions.get::<KeepPaths>().is_some() || grants().any(is_own_folder)
+            extensions.get::<KeepPaths>().is_some() || self.granted().any(is_own_folder)
         };
         let is_in_copy =
             || extensions.get::<ProjectCopy>().is_some() || extensions.get::<Arc<ProjectOverlay>>().is_some();
         let is_unsandboxed = || {
-            self.run_sandbox_mode(skill, invocation) == SandboxMode::Off
-                || grants().any(|permission| permission.name() == "exec" && permission.scope().is_some())
+            self.sandbox_mode == SandboxMode::Off
+                || self
+                    .granted()
+                    .any(|permission| permission.name() == "exec" && permission.scope().is_some())
         };
-        let has_editor = || self.run_providers(invocation).files.is_some();
+        let has_editor = || providers.files.is_some();
         let is_out_of_reach = || is_in_copy() || is_unsandboxed() || has_editor() || has_other_writer();
         if files.is_empty() || is_out_of_reach() { Vec::new() } else { files }
     }

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::changes::{ApplyOptions, ChangeSet, ChangeStore};
-use crate::engine::preview::files_seen;
-use crate::engine::script_selection::{SelectedScript, count_reviews};
-use crate::engine::skill_set::SkillSet;
-use crate::registry::Skill;
+use crate::engine::preview::{RunCopy, files_seen};
+use crate::engine::run_terms::{RunTerms, ScriptCall};
+use crate::engine::script_selection::count_reviews;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ChangeReviewer, ProjectCopy, Script};
+use metier_core::executor::{ChangeReviewer, ProjectCopy};
 use metier_core::host::files::SecretLinks;
 use metier_core::host::outcome::ChangesReport;
 use metier_core::host::{LogLevel, RunFiles, SkillContext};
@@ -41,33 +40,30 @@ struct ReviewState {
 impl EngineInner {
     /// Makes the copy in which a plan with reviews runs. A preview has one already, and whoever calls such a plan from another skill is refused by
     /// the plan itself.
-    pub(super) fn begin_review(
-        &self,
-        (set, skill): (&SkillSet, &Skill),
-        (selected, script): (&SelectedScript, Option<&Script>),
-        invocation: &mut Invocation,
-    ) -> Result<()> {
-        if invocation.caller.is_some() || invocation.extensions.get::<ProjectCopy>().is_some() {
-            return Ok(());
+    pub(super) fn begin_review(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Result<RunCopy> {
+        if terms.caller.is_some() || terms.extensions.get::<ProjectCopy>().is_some() {
+            return Ok(RunCopy::default());
         }
-        let left = count_reviews(selected, script);
+        let left = count_reviews(&terms.selected, call.script());
         if left == 0 {
-            return Ok(());
+            return Ok(RunCopy::default());
         }
-        if invocation.journal.is_some() {
+        if terms.journal.is_some() {
             let sentence = "a plan with a review has no journal: until then its steps run in a copy of the project, which ends with the run";
             return Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without a journal"));
         }
-        let (_, folder) = self.folders.of_run(set, skill, invocation)?;
+        let folder = terms.folder.1;
         let (project, secret_links) = (folder.path.clone(), folder.secret_links.clone());
         let store = self.change_store()?;
-        let (copy, overlay) = self.mount_overlay(skill, &project, &store, invocation)?;
-        invocation.extensions.insert(ProjectCopy);
+        let (copy, overlay) = self.mount_overlay(terms, &store)?;
+        let mut extensions = terms.extensions.clone();
+        extensions.insert(overlay.clone());
+        extensions.insert(ProjectCopy);
         let services = self.script_cache.services().external().clone();
         let state = Mutex::new(ReviewState { copy: Some(copy), left });
         let reviewer = PlanReviewer { services, store, overlay, project, secret_links, state };
-        invocation.extensions.insert::<Arc<dyn ChangeReviewer>>(Arc::new(reviewer));
-        Ok(())
+        extensions.insert::<Arc<dyn ChangeReviewer>>(Arc::new(reviewer));
+        Ok(RunCopy { extensions: Some(extensions), ..RunCopy::default() })
     }
 }
 

@@ -9,19 +9,30 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Engine, EngineInner, Invocation, Preview};
+use super::{Engine, EngineInner, Preview};
 use crate::audit::{AuditClient, ChangeSetDecision};
 use crate::changes::{ChangeSet, ChangeStore};
-use crate::engine::script_selection::SelectedScript;
-use crate::engine::skill_set::SkillSet;
-use crate::registry::Skill;
+use crate::engine::run_terms::{RunTerms, ScriptCall};
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta, RuntimeId, Script};
+use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Files, RunFiles};
-use metier_core::policy::GrantOrigin;
+use metier_core::host::{Extensions, Files, RunFiles};
+use metier_core::policy::Permission;
 use metier_external::ProjectOverlay;
+
+/// In what a run works: in the project itself, or in a copy.
+#[derive(Default)]
+pub(super) struct RunCopy {
+    /// The copy, unless it is that of its caller or its plan applies it.
+    pub(super) running: Option<RunningCopy>,
+    /// Why it cannot be undone, if it was to be.
+    pub(super) undo_gap: Option<String>,
+    /// What is granted to it for being in a copy.
+    pub(super) grant: Option<Permission>,
+    /// The extensions of the run, if it works in a copy.
+    pub(super) extensions: Option<Extensions>,
+}
 
 /// The copy of a run that has begun.
 pub(super) struct RunningCopy {
@@ -76,93 +87,84 @@ impl Engine {
 }
 
 impl EngineInner {
-    /// Makes the copy that the run needs, if it needs one, and notes it in the invocation. A skill that another one calls has that of its
-    /// caller.
-    pub(super) fn begin_copy(
-        &self,
-        (set, skill): (&SkillSet, &Skill),
-        (selected, script): (&SelectedScript, Option<&Script>),
-        invocation: &mut Invocation,
-    ) -> Result<Option<RunningCopy>> {
-        if let Some(ProjectDelta { refusal, .. }) = invocation.extensions.get()
-            && selected.runtime == RuntimeId::EXTERNAL
+    /// Makes the copy that the run needs, if it needs one. A skill that another one calls has that of its caller.
+    pub(super) fn begin_copy(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Result<RunCopy> {
+        if let Some(ProjectDelta { refusal, .. }) = terms.extensions.get()
+            && !terms.is_in_process()
         {
             return Err(refusal.clone());
         }
-        let (_, folder) = self.folders.of_run(set, skill, invocation)?;
-        let project = folder.path.clone();
-        let Some(kind) = invocation.preview.take().filter(|_| invocation.caller.is_none()) else {
-            let files = self.files_to_create((skill, selected.runtime), &project, invocation);
-            if files.is_empty() {
-                return Ok(self.begin_undoable(skill, (selected, script), &project, invocation));
-            }
-            // Without it the run fails with a sentence about the first of them.
-            let Ok(begun) = self.mount_copy(skill, &project, Purpose::NewFiles, invocation) else {
-                return Ok(self.begin_undoable(skill, (selected, script), &project, invocation));
-            };
-            let depth = invocation.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
-            invocation.extensions.insert(NewFiles { paths: files, depth });
-            return Ok(Some(begun));
-        };
-        if invocation.journal.is_some() {
+        if let Some(kind) = terms.preview {
+            return self.begin_preview(terms, kind);
+        }
+        let files = terms.files_to_create(&call.providers);
+        // Without it the run fails with a sentence about the first of them.
+        if !files.is_empty()
+            && let Ok((running, overlay)) = self.mount_copy(terms, Purpose::NewFiles)
+        {
+            let mut extensions = terms.extensions.clone();
+            extensions.insert(overlay);
+            let depth = terms.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
+            extensions.insert(NewFiles { paths: files, depth });
+            return Ok(RunCopy { extensions: Some(extensions), ..RunCopy::new(running) });
+        }
+        if let Some(copy) = self.begin_undoable(terms, call) {
+            return Ok(copy);
+        }
+        self.begin_review(terms, call)
+    }
+
+    fn begin_preview(&self, terms: &RunTerms<'_>, kind: Preview) -> Result<RunCopy> {
+        if terms.journal.is_some() {
             let sentence = "a run in a copy of the project has no journal: its steps would count as finished, and the project has nothing of them";
             return Err(SkillError::new(ErrorKind::Usage, sentence)
                 .with_help("run it without a journal, or on the project itself"));
         }
         let purpose = Purpose::Preview(kind);
-        let begun = match self.mount_copy(skill, &project, purpose, invocation) {
-            Err(refusal) if has_delta(selected.runtime, &refusal) => {
-                self.begin_delta((skill, refusal), &project, purpose, invocation)?
+        let mut extensions = terms.extensions.clone();
+        let running = match self.mount_copy(terms, purpose) {
+            Ok((running, overlay)) => {
+                extensions.insert(overlay);
+                running
             }
-            begun => begun?,
+            Err(refusal) if has_delta(terms, &refusal) => {
+                let store = self.change_store()?;
+                let about = (terms.project(), terms.skill.name());
+                let (copy, delta) = PreviewCopy::with_delta(&store.previews_folder(), about)?;
+                extensions.insert(ProjectDelta { delta, refusal });
+                RunningCopy { copy, overlay: None, store, purpose, keeps_old: self.wants_undo() }
+            }
+            Err(error) => return Err(error),
         };
-        invocation.grants.push(("write".parse()?, GrantOrigin::Caller));
-        invocation.extensions.insert(ProjectCopy);
-        Ok(Some(begun))
+        extensions.insert(ProjectCopy);
+        let (grant, extensions) = (Some("write".parse()?), Some(extensions));
+        Ok(RunCopy { grant, extensions, ..RunCopy::new(running) })
     }
 
+    /// The copy of a run for this purpose, and the overlay that the run sees.
     pub(super) fn mount_copy(
         &self,
-        skill: &Skill,
-        project: &Path,
+        terms: &RunTerms<'_>,
         purpose: Purpose,
-        invocation: &mut Invocation,
-    ) -> Result<RunningCopy> {
+    ) -> Result<(RunningCopy, Arc<ProjectOverlay>)> {
         let store = self.change_store()?;
-        let (copy, overlay) = self.mount_overlay(skill, project, &store, invocation)?;
-        Ok(RunningCopy { copy, overlay: Some(overlay), store, purpose, keeps_old: self.wants_undo() })
+        let (copy, overlay) = self.mount_overlay(terms, &store)?;
+        let keeps_old = self.wants_undo();
+        Ok((RunningCopy { copy, overlay: Some(overlay.clone()), store, purpose, keeps_old }, overlay))
     }
 
-    /// The copy, and the overlay that the run sees from here on.
+    /// The copy, and the overlay that the run sees.
     pub(super) fn mount_overlay(
         &self,
-        skill: &Skill,
-        project: &Path,
+        terms: &RunTerms<'_>,
         store: &ChangeStore,
-        invocation: &mut Invocation,
     ) -> Result<(PreviewCopy, Arc<ProjectOverlay>)> {
         let services = self.script_cache.services().external();
-        let parent = store.previews_folder();
-        let (copy, overlay) = PreviewCopy::create(&parent, (project, skill.name()), |_, request| {
+        let about = (terms.project(), terms.skill.name());
+        let (copy, overlay) = PreviewCopy::create(&store.previews_folder(), about, |_, request| {
             ProjectOverlay::mount(services, request)
         })?;
-        let overlay = Arc::new(overlay);
-        invocation.extensions.insert(overlay.clone());
-        Ok((copy, overlay))
-    }
-
-    /// Where there is no overlay, with the reason.
-    fn begin_delta(
-        &self,
-        (skill, refusal): (&Skill, SkillError),
-        project: &Path,
-        purpose: Purpose,
-        invocation: &mut Invocation,
-    ) -> Result<RunningCopy> {
-        let store = self.change_store()?;
-        let (copy, delta) = PreviewCopy::with_delta(&store.previews_folder(), (project, skill.name()))?;
-        invocation.extensions.insert(ProjectDelta { delta, refusal });
-        Ok(RunningCopy { copy, overlay: None, store, purpose, keeps_old: self.wants_undo() })
+        Ok((copy, Arc::new(overlay)))
     }
 
     /// The store of change sets: that of the engine, or that of the user.
@@ -172,17 +174,16 @@ impl EngineInner {
 }
 
 /// Whether a run that can have no overlay has a delta: all that its script does passes the host functions.
-fn has_delta(runtime: RuntimeId, refusal: &SkillError) -> bool {
-    runtime != RuntimeId::EXTERNAL && refusal.kind() == ErrorKind::SandboxUnavailable
+fn has_delta(terms: &RunTerms<'_>, refusal: &SkillError) -> bool {
+    terms.is_in_process() && refusal.kind() == ErrorKind::SandboxUnavailable
 }
 
 /// The files of the project as the run sees them, and those of its skill.
 pub(super) fn files_of_run(
     project: &Path,
     skill_files: Files,
-    invocation: &Invocation,
+    extensions: &Extensions,
 ) -> Result<(Files, Files)> {
-    let extensions = &invocation.extensions;
     let skill_root = Some(skill_files.root());
     let seen = match (extensions.get::<Arc<ProjectOverlay>>(), extensions.get::<ProjectDelta>()) {
         (Some(overlay), _) => files_seen(overlay, project, skill_root)?,
@@ -214,6 +215,12 @@ fn with_skill(files: Files, project: &Path, skill_root: Option<&Path>) -> Result
     let inside = skill_root.and_then(|root| root.strip_prefix(project).ok());
     let skill = inside.map(|inside| files.open_below(inside)).transpose().map_err(failed)?;
     Ok(RunFiles { project: files, skill })
+}
+
+impl RunCopy {
+    pub(super) fn new(running: RunningCopy) -> Self {
+        Self { running: Some(running), ..Self::default() }
+    }
 }
 
 impl RunningCopy {

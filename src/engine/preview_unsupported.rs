@@ -5,59 +5,50 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{EngineInner, Invocation};
-use crate::engine::script_selection::{SelectedScript, count_reviews};
-use crate::engine::skill_set::SkillSet;
-use crate::registry::Skill;
+use super::EngineInner;
+use crate::engine::run_terms::{RunTerms, ScriptCall};
+use crate::engine::script_selection::count_reviews;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{Script, UndoGap};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Files, SkillContext};
+use metier_core::host::{Extensions, Files, SkillContext};
+use metier_core::policy::Permission;
 
 /// Never created.
 pub(super) struct RunningCopy(Infallible);
 
-impl EngineInner {
-    /// Fails where the invocation wants a copy.
-    #[allow(clippy::unused_self, reason = "as where there are copies")]
-    pub(super) fn begin_copy(
-        &self,
-        _: (&SkillSet, &Skill),
-        _: (&SelectedScript, Option<&Script>),
-        invocation: &mut Invocation,
-    ) -> Result<Option<RunningCopy>> {
-        if invocation.preview.is_none() {
-            let wants_undo =
-                self.configuration.as_ref().is_some_and(|configuration| configuration.is_undoable());
-            if wants_undo && invocation.caller.is_none() {
-                invocation.extensions.insert(UndoGap("this system has no overlays".to_owned()));
-            }
-            return Ok(None);
-        }
-        let sentence = "failed to run in a copy of the project: this system has no overlays";
-        Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
-    }
+/// In what a run works: always in the project itself.
+#[derive(Default)]
+pub(super) struct RunCopy {
+    /// Always `None`.
+    pub(super) running: Option<RunningCopy>,
+    /// Why it cannot be undone, if it was to be.
+    pub(super) undo_gap: Option<String>,
+    /// Always `None`.
+    pub(super) grant: Option<Permission>,
+    /// Always `None`.
+    pub(super) extensions: Option<Extensions>,
 }
 
 impl EngineInner {
-    /// Fails where a plan has a review.
-    #[allow(clippy::unused_self, reason = "as where there are copies")]
-    pub(super) fn begin_review(
-        &self,
-        _: (&SkillSet, &Skill),
-        (selected, script): (&SelectedScript, Option<&Script>),
-        invocation: &mut Invocation,
-    ) -> Result<()> {
-        if invocation.caller.is_some() || count_reviews(selected, script) == 0 {
-            return Ok(());
-        }
-        let sentence = "a plan with a review runs in a copy of the project, and this system has no overlays";
+    /// Fails where the run is to be in a copy, or its plan has a review.
+    pub(super) fn begin_copy(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Result<RunCopy> {
+        let sentence = if terms.preview.is_some() {
+            "failed to run in a copy of the project: this system has no overlays"
+        } else if terms.caller.is_none() && count_reviews(&terms.selected, call.script()) > 0 {
+            "a plan with a review runs in a copy of the project, and this system has no overlays"
+        } else {
+            let wants_undo =
+                self.configuration.as_ref().is_some_and(|configuration| configuration.is_undoable());
+            let gap = || "this system has no overlays".to_owned();
+            let undo_gap = (wants_undo && terms.caller.is_none()).then(gap);
+            return Ok(RunCopy { undo_gap, ..RunCopy::default() });
+        };
         Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help("run it on Linux"))
     }
 }
 
 /// The files of the project, and those of the skill.
-pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Invocation) -> Result<(Files, Files)> {
+pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Extensions) -> Result<(Files, Files)> {
     Ok((Files::open_nofollow(project)?, skill_files))
 }
 

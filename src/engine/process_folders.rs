@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{EngineInner, Invocation};
-use crate::engine::script_selection::SelectedScript;
+use super::EngineInner;
+use crate::engine::run_terms::RunTerms;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::trust::ProjectIdentity;
 use metier_core::error::Result;
-use metier_core::executor::{DefiningFiles, ForModel, RuntimeId, SkillRoots, WithoutProjectPackages};
+use metier_core::executor::{DefiningFiles, SkillRoots};
 use metier_core::host::{Extensions, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_packages::{ChildPackages, RequiredPython, SkillPackages};
@@ -31,36 +31,33 @@ impl EngineInner {
     /// What the invocation carries, where the skill keeps its state, and for a process what it needs to know of its skill.
     pub(super) fn run_extensions(
         &self,
-        skill: &Skill,
-        (selected, source): (&SelectedScript, &[u8]),
-        (invocation, requests_store): (&Invocation, bool),
-        project: &Path,
+        terms: &RunTerms<'_>,
+        source: &[u8],
+        requests_store: bool,
     ) -> Result<Extensions> {
-        let mut extensions = invocation.extensions.clone();
-        if let Some(refused) = self.refused_projects(invocation, project) {
-            extensions.insert(refused);
-        }
+        let RunTerms { skill, selected, is_command, .. } = terms;
+        let mut extensions = terms.extensions.clone();
         // In the place of what the caller of the skill has.
-        let is_process = selected.runtime == RuntimeId::EXTERNAL;
+        let is_process = !terms.is_in_process();
         if self.state.is_some() && (is_process || requests_store) {
-            extensions.insert::<Option<SkillState>>(self.skill_state(skill, project));
+            extensions.insert::<Option<SkillState>>(self.skill_state(skill, terms.project()));
         } else if extensions.get::<Option<SkillState>>().is_some() {
             extensions.insert::<Option<SkillState>>(None);
         }
         if !is_process {
             return Ok(extensions);
         }
-        extensions.insert(if invocation.is_command {
+        extensions.insert(if *is_command {
             ChildPackages::default()
         } else {
             self.child_packages(skill, &CancelToken::new())?
         });
-        extensions.insert::<Option<SkillPackages>>(if invocation.is_command {
+        extensions.insert::<Option<SkillPackages>>(if *is_command {
             None
         } else {
             self.packages_of_run(skill, &selected.path, source, &CancelToken::new())?
         });
-        extensions.insert::<Option<RequiredPython>>(if invocation.is_command {
+        extensions.insert::<Option<RequiredPython>>(if *is_command {
             None
         } else {
             self.required_python(skill, &selected.path, source)
@@ -74,28 +71,10 @@ impl EngineInner {
         Ok(extensions)
     }
 
-    /// The projects whose interpreters and packages the run does not use; `None` for one that a person started.
-    pub(super) fn refused_projects(
-        &self,
-        invocation: &Invocation,
-        project: &Path,
-    ) -> Option<WithoutProjectPackages> {
-        let extensions = &invocation.extensions;
-        if invocation.caller.is_some() {
-            return extensions.get::<WithoutProjectPackages>().cloned();
-        }
-        let is_for_model = extensions.get::<ForModel>().is_some() && !invocation.trust.is_trusted_once;
-        is_for_model.then(|| WithoutProjectPackages(self.projects_without_trust(project)))
-    }
-
-    /// The engine's projects that are not trusted as a whole, canonical, and the one of a run if it is none of them.
-    pub(super) fn projects_without_trust(&self, project: &Path) -> Arc<[PathBuf]> {
-        let mut projects: Vec<PathBuf> = self.folders.iter().map(|folder| folder.path.clone()).collect();
-        if !projects.iter().any(|known| known == project) {
-            projects.push(project.to_owned());
-        }
-        projects.retain(|project| !self.trusts_project(project));
-        projects.into()
+    /// The engine's projects that are not trusted as a whole, canonical.
+    pub(super) fn projects_without_trust(&self) -> Arc<[PathBuf]> {
+        let projects = self.folders.iter().map(|folder| &folder.path);
+        projects.filter(|project| !self.trusts_project(project)).cloned().collect()
     }
 
     /// Where the skill keeps its state in this project; `None` where it can keep nothing.

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::{Invocation, Outcome};
 use crate::audit::{AuditKind, AuditRecord, AuditResources, AuditWriter};
 use crate::engine::audit::{cut, gate, redacted, redacted_text, who, write_after};
-use crate::engine::run_start::FoundSkill;
+use crate::engine::run_terms::FoundSkill;
 use metier_core::error::{ErrorKind, Result};
 use metier_core::executor::SkillInput;
 use metier_core::host::{Environment, LogLevel, RefusedConnection, RunId, SkillContext};
-use metier_core::policy::{GrantOrigin, GrantReport, SkillDigest};
+use metier_core::policy::{GrantOrigin, GrantReport, Permission, SkillDigest};
 
 /// Input and arguments that are larger, in bytes of JSON, are not recorded.
 const MAX_INPUT: usize = 16 << 10;
@@ -47,8 +47,8 @@ impl RunAudit {
         let name = found.map(|found| found.skill.qualified_name());
         common.skill = Some(name.unwrap_or_else(|| cut(&invocation.skill)));
         common.tool = invocation.tool.as_deref().map(cut);
-        let selected = found.and_then(|found| found.script.as_ref().ok());
-        common.script = selected.map(|(selected, _)| selected.path.clone());
+        let selected = found.and_then(|found| found.script.selected());
+        common.script = selected.map(|selected| selected.path.clone());
         let state = RunState { common, input: None, has_started: false, is_cached: false };
         Self { writer: writer.clone(), state: Mutex::new(state) }
     }
@@ -57,7 +57,7 @@ impl RunAudit {
     pub(super) fn start(
         &self,
         (context, input): (&SkillContext, &SkillInput),
-        invocation: &Invocation,
+        granted: &[(Permission, GrantOrigin)],
         digest: Option<SkillDigest>,
         is_confirmed: bool,
     ) -> Result<()> {
@@ -79,7 +79,7 @@ impl RunAudit {
                 }
                 .to_owned(),
             );
-            record.grants = grants(context, invocation);
+            record.grants = grants(context, granted);
             let input = (input.value.clone(), input.args.clone());
             if may_learn_secrets(context) {
                 record.withheld = Some("secrets".to_owned());
@@ -159,11 +159,11 @@ fn refused_connection(mut record: AuditRecord, refused: &RefusedConnection) -> A
 }
 
 /// What was granted to the invoked run, with its origin. Skills that it calls have no grants of their own.
-fn grants(context: &SkillContext, invocation: &Invocation) -> Vec<GrantReport> {
+fn grants(context: &SkillContext, granted: &[(Permission, GrantOrigin)]) -> Vec<GrantReport> {
     if context.caller().is_some() {
         return Vec::new();
     }
-    let granted = invocation.grants.iter().cloned();
+    let granted = granted.iter().cloned();
     let approved = context.permissions().approved().into_iter();
     let all = granted.chain(approved.map(|permission| (permission, GrantOrigin::Approver)));
     all.filter_map(|(permission, origin)| {

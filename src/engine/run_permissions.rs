@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::engine::requested_permissions::narrowed_permissions;
+use crate::engine::run_terms::RunTerms;
 use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use metier_core::error::Result;
@@ -13,18 +14,18 @@ use metier_core::policy::{
 };
 
 impl EngineInner {
-    /// Those of a run of this script, which requests all but the first so many of what is requested. `hosts` are those that settings decide
-    /// about. Fails for a tool that the caller left out.
+    /// Those of a run whose script requests all but the first so many of what is requested. `hosts` are those that settings decide about.
+    /// Fails for a tool that the caller left out.
     pub(super) fn run_permissions(
         &self,
-        skill: &Skill,
-        (selected, listed, hosts): (&SelectedScript, usize, Vec<Permission>),
-        requested: RequestedPermissions,
-        invocation: &Invocation,
+        terms: &RunTerms<'_>,
+        (requested, listed, hosts): (RequestedPermissions, usize, Vec<Permission>),
         protected_folders: &[String],
+        has_approver: bool,
     ) -> Result<Permissions> {
+        let RunTerms { skill, selected, .. } = terms;
         let permissions = self
-            .effective_permissions(skill, requested, invocation, protected_folders)
+            .effective_permissions(terms, requested, protected_folders, has_approver)
             .with_requests_of_script(&selected.path, listed);
         if let Some(tool) = &selected.tool
             && !permissions.accepts_tool(&format!("{}.{}", skill.name(), tool.name))
@@ -44,27 +45,20 @@ impl EngineInner {
 
     fn effective_permissions(
         &self,
-        skill: &Skill,
+        terms: &RunTerms<'_>,
         requested: RequestedPermissions,
-        invocation: &Invocation,
         protected_folders: &[String],
+        has_approver: bool,
     ) -> Permissions {
-        let permissions = if let Some(caller) = &invocation.caller {
+        let skill = &terms.skill;
+        let permissions = if let Some(caller) = &terms.caller {
             let permissions = caller.permissions().for_callee(caller.skill(), skill.name(), requested);
-            permissions.with_callee_approvals(&skill.qualified_name(), invocation.digest)
+            permissions.with_callee_approvals(&skill.qualified_name(), terms.digest)
         } else {
             let protection = PathProtection::new(protected_folders.iter().cloned());
-            let permissions = Permissions::new(
-                requested,
-                invocation.grants.iter().map(|(permission, _)| permission.clone()),
-                protection,
-            )
-            .with_tool_filter(invocation.tool_filter.clone());
-            let own = invocation.providers.as_deref().and_then(|own| own.approver.as_ref());
-            match own.or(self.providers.approver.as_ref()) {
-                Some(_) => permissions.with_approvals(&skill.qualified_name()),
-                None => permissions,
-            }
+            let permissions = Permissions::new(requested, terms.granted().cloned(), protection)
+                .with_tool_filter(terms.tool_filter.clone());
+            if has_approver { permissions.with_approvals(&skill.qualified_name()) } else { permissions }
         };
         let permissions = match self.skill_settings(skill) {
             Some(settings) => permissions.without(&settings.denied),

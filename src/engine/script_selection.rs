@@ -14,7 +14,6 @@ use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect};
 use metier_core::host::{Files, catch_panic};
-use metier_core::policy::Limits;
 use metier_skill::contract::{Contract, Entrypoint, ProvidedTool};
 
 /// How many reviews the plan has that runs; 0 for every other script, and for a plan that does not load.
@@ -59,19 +58,6 @@ impl SelectedScript {
     /// The script at this path in the skill's folder, which runs from its first line.
     pub(super) fn new(path: String, runtime: RuntimeId) -> Self {
         Self { path, runtime, function: None, handler: None, tool: None, dialect: ScriptDialect::default() }
-    }
-
-    /// The limits with the runtime's defaults where the caller set none. [`limit_support`](crate::engine::limit_support)
-    /// decides which of them the runtime supports.
-    pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
-        match self.runtime {
-            RuntimeId::EXTERNAL => limits.for_process(),
-            RuntimeId::RHAI => {
-                let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
-                limits.for_in_process().operations(operations)
-            }
-            _ => limits.for_in_process(),
-        }
     }
 }
 
@@ -405,18 +391,4 @@ pub(super) fn scripts(runtimes: &Runtimes, skill: &Skill) -> Result<Vec<String>>
         found.push(path);
     }
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected = |runtime| SelectedScript::new("scripts/main".to_owned(), runtime);
-        let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
-        assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
-        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));
-        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default().memory(5)), Some(5));
-    }
 }

@@ -86,7 +86,7 @@ struct TrustFacts<'a> {
 }
 
 /// What the callees of a run inherit.
-struct InheritedTrust {
+pub(super) struct InheritedTrust {
     options: TrustOptions,
     /// The digests of the own files of the skills that the invoked one calls.
     callees: Vec<(String, SkillDigest)>,
@@ -214,26 +214,23 @@ impl EngineInner {
         skill: &Skill,
         invocation: &Invocation,
         token: &CancelToken,
-    ) -> Option<Result<RunTrust>> {
-        if self.trust.is_none() && invocation.digest.is_none() && invocation.caller.is_none() {
-            return None;
-        }
-        match &invocation.caller {
-            Some(caller) => {
-                let inherited = invocation.extensions.get::<InheritedTrust>();
-                let has_approver = caller.permissions().has_approver();
-                if inherited.is_none() && !has_approver {
-                    return None;
-                }
-                let check =
-                    inherited.map_or(Ok(None), |inherited| self.check_callee(inherited, set, skill, token));
-                // What was approved before counts only for the files that it was approved for.
-                let list = || self.digests.list(skill, token).ok();
-                let check = check.map(|found| found.or_else(|| list().filter(|_| has_approver)));
-                Some(check.map(|list| RunTrust::of_callee(skill, list)))
+    ) -> Result<Option<RunTrust>> {
+        let Some(caller) = &invocation.caller else {
+            if self.trust.is_none() && invocation.digest.is_none() {
+                return Ok(None);
             }
-            None => Some(self.check_invoked(set, skill, invocation, token)),
-        }
+            return self.check_invoked(set, skill, invocation, token).map(Some);
+        };
+        let inherited = invocation.extensions.get::<InheritedTrust>();
+        let has_approver = caller.permissions().has_approver();
+        let checked = match inherited {
+            Some(inherited) => self.check_callee(inherited, set, skill, token)?,
+            None if !has_approver => return Ok(None),
+            None => None,
+        };
+        // What was approved before counts only for the files that it was approved for.
+        let list = || self.digests.list(skill, token).ok().filter(|_| has_approver);
+        Ok(Some(RunTrust::of_callee(skill, checked.or_else(list))))
     }
 
     /// The qualified name of the skill that takes the place of one that no model may run: the nearest trusted one of that name, so
@@ -637,26 +634,27 @@ impl RunTrust {
         self.files.as_ref().map(|files| files.digest)
     }
 
-    /// Adds the remembered grants, removes those that only trusted skills have, and lets callees inherit what they need.
-    pub(super) fn apply_to(&self, invocation: &mut Invocation) {
-        if invocation.caller.is_some() {
-            invocation.digest = self.digest();
-            return;
-        }
+    /// What is granted to the invoked run: without what only trusted skills have, if it is none, and with what is remembered; and what
+    /// its callees inherit.
+    pub(super) fn into_grants(
+        self,
+        mut grants: Vec<(Permission, GrantOrigin)>,
+        options: TrustOptions,
+        has_digest: bool,
+    ) -> (Vec<(Permission, GrantOrigin)>, Option<InheritedTrust>) {
         let is_configured = |origin: &GrantOrigin| matches!(origin, GrantOrigin::Configuration { .. });
         if !self.is_trusted || self.files.is_none() {
-            invocation.grants.retain(|(_, origin)| !is_configured(origin));
+            grants.retain(|(_, origin)| !is_configured(origin));
         }
-        let has_configured = invocation.grants.iter().any(|(_, origin)| is_configured(origin));
-        let is_closed = !self.remembered.is_empty() || has_configured || invocation.digest.is_some();
-        if is_closed || invocation.trust.is_for_model {
-            invocation.extensions.insert(InheritedTrust {
-                options: invocation.trust,
-                callees: self.files.as_ref().map(SkillFiles::callee_digests).unwrap_or_default(),
-                is_closed,
-                covers_callees: self.covers_callees,
-            });
-        }
-        invocation.grants.extend(self.remembered.iter().cloned());
+        let has_configured = grants.iter().any(|(_, origin)| is_configured(origin));
+        let is_closed = !self.remembered.is_empty() || has_configured || has_digest;
+        let inherited = (is_closed || options.is_for_model).then(|| InheritedTrust {
+            options,
+            callees: self.files.as_ref().map(SkillFiles::callee_digests).unwrap_or_default(),
+            is_closed,
+            covers_callees: self.covers_callees,
+        });
+        grants.extend(self.remembered);
+        (grants, inherited)
     }
 }

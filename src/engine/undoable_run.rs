@@ -2,18 +2,17 @@
 //! when it has ended, with what it replaced stored.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use super::{EngineInner, Invocation};
+use super::EngineInner;
 use crate::audit::ChangeSetDecision;
 use crate::changes::{ApplyOptions, ChangeSet, StoreLimits};
-use crate::engine::preview::{Purpose, RunningCopy};
+use crate::engine::preview::{Purpose, RunCopy, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
-use crate::engine::script_selection::{SelectedScript, count_reviews};
-use crate::registry::Skill;
+use crate::engine::run_terms::{RunTerms, ScriptCall};
+use crate::engine::script_selection::count_reviews;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{AppliedCopy, ProjectCopy, Script, UndoGap};
-use metier_core::host::{LogLevel, SkillContext};
+use metier_core::executor::{AppliedCopy, ProjectCopy};
+use metier_core::host::{LogLevel, Providers, SkillContext};
 use metier_core::policy::{Permission, RequestedPermissions, SandboxMode};
 
 impl EngineInner {
@@ -22,41 +21,32 @@ impl EngineInner {
         self.configuration.as_ref().is_some_and(|configuration| configuration.is_undoable())
     }
 
-    /// Makes the copy of a run that may write. Where it cannot be had, the run goes on without, and its log says why.
-    pub(super) fn begin_undoable(
-        &self,
-        skill: &Skill,
-        (selected, script): (&SelectedScript, Option<&Script>),
-        project: &Path,
-        invocation: &mut Invocation,
-    ) -> Option<RunningCopy> {
-        let is_part = invocation.caller.is_some() || invocation.is_command;
-        let is_in_copy = invocation.extensions.get::<ProjectCopy>().is_some();
+    /// Makes the copy of a run that may write, if such runs are to be undoable. Where it cannot be had, the run goes on without, and its log
+    /// says why.
+    pub(super) fn begin_undoable(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Option<RunCopy> {
+        let is_part = terms.caller.is_some() || terms.is_command;
+        let is_in_copy = terms.extensions.get::<ProjectCopy>().is_some();
         // What reviews apply can be undone as well.
-        let has_review = || count_reviews(selected, script) > 0;
-        if !self.wants_undo() || is_part || is_in_copy || has_review() {
+        let has_review = || count_reviews(&terms.selected, call.script()) > 0;
+        let providers = &call.providers;
+        let is_concerned = self.wants_undo() && !is_part && !is_in_copy && !has_review();
+        if !is_concerned || !may_write(terms, providers) {
             return None;
         }
-        if !self.may_write(skill, selected, invocation) {
-            return None;
-        }
-        let begun = match self.obstacle_to_copy(skill, invocation) {
+        let begun = match obstacle_to_copy(terms, providers) {
             Some(obstacle) => Err(obstacle.to_owned()),
-            None => self
-                .mount_copy(skill, project, Purpose::Undo, invocation)
-                .map_err(|error| error.message().to_owned()),
+            None => self.mount_copy(terms, Purpose::Undo).map_err(|error| error.message().to_owned()),
         };
-        match begun {
-            Ok(begun) => {
-                invocation.extensions.insert(ProjectCopy);
-                invocation.extensions.insert(AppliedCopy);
-                Some(begun)
+        Some(match begun {
+            Ok((running, overlay)) => {
+                let mut extensions = terms.extensions.clone();
+                extensions.insert(overlay);
+                extensions.insert(ProjectCopy);
+                extensions.insert(AppliedCopy);
+                RunCopy { extensions: Some(extensions), ..RunCopy::new(running) }
             }
-            Err(reason) => {
-                invocation.extensions.insert(UndoGap(reason));
-                None
-            }
-        }
+            Err(reason) => RunCopy { undo_gap: Some(reason), ..RunCopy::default() },
+        })
     }
 
     /// Records that a change set is about to be applied, if there is an audit log.
@@ -67,51 +57,44 @@ impl EngineInner {
         }
         Ok(())
     }
+}
 
-    /// Whether the run may change files of the project: by a grant, or once somebody has agreed.
-    fn may_write(&self, skill: &Skill, selected: &SelectedScript, invocation: &Invocation) -> bool {
-        let writes = |permission: &Permission| permission.name() == "write";
-        let declared = declared_permissions(skill, selected.runtime);
-        // An external script that lists nothing may use any grant.
-        let lists_none = declared == RequestedPermissions::All;
-        let lists_write = declared.listed().iter().any(writes);
-        let is_granted = invocation.grants.iter().any(|(permission, _)| writes(permission));
-        let can_ask = || self.run_providers(invocation).approver.is_some();
-        is_granted && (lists_none || lists_write) || lists_write && can_ask()
-    }
+/// Whether the run may change files of the project: by a grant, or once somebody has agreed.
+fn may_write(terms: &RunTerms<'_>, providers: &Providers) -> bool {
+    let writes = |permission: &Permission| permission.name() == "write";
+    let declared = declared_permissions(&terms.skill, terms.selected.runtime);
+    // An external script that lists nothing may use any grant.
+    let lists_none = declared == RequestedPermissions::All;
+    let lists_write = declared.listed().iter().any(writes);
+    let is_granted = terms.granted().any(writes);
+    is_granted && (lists_none || lists_write) || lists_write && providers.approver.is_some()
+}
 
-    /// Why the run would not be the same in a copy.
-    fn obstacle_to_copy(&self, skill: &Skill, invocation: &Invocation) -> Option<&'static str> {
-        let grants = || invocation.grants.iter().map(|(permission, _)| permission);
-        let is_unsandboxed = || {
-            self.run_sandbox_mode(skill, invocation) == SandboxMode::Off
-                || grants().any(|permission| permission.name() == "exec")
-        };
-        let opens_git = || {
-            grants().any(|permission| {
-                permission.name() == "write"
-                    && permission.scope().is_some_and(|scope| scope.split('/').any(|part| part == ".git"))
-            })
-        };
-        if invocation.journal.is_some() {
-            return Some(
-                "it has a journal, and its steps would count as finished before their files are there",
-            );
-        }
-        if is_unsandboxed() {
-            return Some("a script without a sandbox would leave the copy");
-        }
-        if opens_git() {
-            return Some("it may change .git, which is no part of a change set");
-        }
-        if grants().any(|permission| permission.name() == "own-folder") {
-            return Some("it may change the folder of its skill");
-        }
-        if self.run_providers(invocation).files.is_some() {
-            return Some("another program has files of the project open");
-        }
-        None
+/// Why the run would not be the same in a copy.
+fn obstacle_to_copy(terms: &RunTerms<'_>, providers: &Providers) -> Option<&'static str> {
+    let is_unsandboxed = || {
+        terms.sandbox_mode == SandboxMode::Off
+            || terms.granted().any(|permission| permission.name() == "exec")
+    };
+    let opens_git = || {
+        terms.granted().any(|permission| {
+            permission.name() == "write"
+                && permission.scope().is_some_and(|scope| scope.split('/').any(|part| part == ".git"))
+        })
+    };
+    if terms.journal.is_some() {
+        return Some("it has a journal, and its steps would count as finished before their files are there");
     }
+    if is_unsandboxed() {
+        return Some("a script without a sandbox would leave the copy");
+    }
+    if opens_git() {
+        return Some("it may change .git, which is no part of a change set");
+    }
+    if terms.granted().any(|permission| permission.name() == "own-folder") {
+        return Some("it may change the folder of its skill");
+    }
+    providers.files.is_some().then_some("another program has files of the project open")
 }
 
 impl RunningCopy {

@@ -71,9 +71,13 @@ pub(super) struct RunConditions {
 
 impl RunConditions {
     /// Those of a run without the interpreters and packages of these projects, if any.
-    fn refusing(refused: Option<WithoutProjectPackages>) -> Self {
-        let refused = refused.map_or_else(|| Arc::from([]), |WithoutProjectPackages(projects)| projects);
-        Self { probe: None, refused, lookups: Arc::default() }
+    fn refusing(refused: Option<Arc<[PathBuf]>>) -> Self {
+        Self { probe: None, refused: refused.unwrap_or_default(), lookups: Arc::default() }
+    }
+
+    /// Those of a run with these extensions.
+    fn of_run(extensions: &Extensions) -> Self {
+        Self::refusing(extensions.get().map(|WithoutProjectPackages(projects)| projects.clone()))
     }
 }
 
@@ -171,8 +175,7 @@ impl EngineInner {
 
     /// The conditions of runs that a model chooses.
     fn conditions_for_model(&self) -> RunConditions {
-        let projects = self.projects_without_trust(&self.folders.first().path);
-        RunConditions::refusing(Some(WithoutProjectPackages(projects)))
+        RunConditions::refusing(Some(self.projects_without_trust()))
     }
 
     /// The same for several skills, in their order.
@@ -245,21 +248,21 @@ impl EngineInner {
     /// Refuses a run of a skill whose requirements are not met, with everything that is missing.
     pub(in crate::engine) fn require_available(
         &self,
-        set: &Arc<SkillSet>,
-        skill: &Skill,
-        invocation: &Invocation,
+        (set, skill): (&Arc<SkillSet>, &Skill),
+        settings: (&Providers, &Extensions),
         cancel: &CancelToken,
     ) -> Result<()> {
         if !could_be_refused(skill) {
             return Ok(());
         }
-        self.run_requirements(set, skill, invocation, cancel)?.1.map_or(Ok(()), Err)
+        self.run_requirements((set, skill), settings, cancel)?.1.map_or(Ok(()), Err)
     }
 
     /// Why a run does not start for which no script was selected: what it lacks besides comes first.
     pub(in crate::engine) fn unselected_error(
         &self,
         (set, skill): (&Arc<SkillSet>, &Skill),
+        (providers, extensions): (&Providers, &Extensions),
         invocation: &Invocation,
         error: SkillError,
         cancel: &CancelToken,
@@ -268,36 +271,29 @@ impl EngineInner {
         if self.check_enabled(skill).is_err() || invocation.is_command {
             return error;
         }
-        if let Err(missing) = self.require_available(set, skill, invocation, cancel) {
+        if let Err(missing) = self.require_available((set, skill), (providers, extensions), cancel) {
             return missing;
         }
-        let conditions = self.conditions_of(invocation);
+        let conditions = RunConditions::of_run(extensions);
         AvailabilityCheck::new(self, set.clone(), conditions).other_content(skill, choice, error).reason
     }
 
     /// What a run requires by the contract and the metadata of its skill, and why it would not start.
     pub(in crate::engine) fn run_requirements(
         &self,
-        set: &Arc<SkillSet>,
-        skill: &Skill,
-        invocation: &Invocation,
+        (set, skill): (&Arc<SkillSet>, &Skill),
+        (providers, extensions): (&Providers, &Extensions),
         cancel: &CancelToken,
     ) -> Result<(Vec<Requirement>, Option<SkillError>)> {
         if !requires_anything(skill) {
             return Ok((Vec::new(), None));
         }
-        let (providers, extensions) = (self.run_providers(invocation), invocation.extensions.clone());
-        let ctx = settings_context(skill, providers, extensions, cancel.child()).build();
-        let mut check = AvailabilityCheck::new(self, set.clone(), self.conditions_of(invocation));
+        let ctx = settings_context(skill, providers.clone(), extensions.clone(), cancel.child()).build();
+        let mut check = AvailabilityCheck::new(self, set.clone(), RunConditions::of_run(extensions));
         check.path.push((skill.qualified_name(), skill.name().to_owned()));
         let contract = check.contract(skill, &ctx)?;
         let error = contract.error(skill);
         Ok((contract.requirements, error))
-    }
-
-    /// The conditions of this run.
-    fn conditions_of(&self, invocation: &Invocation) -> RunConditions {
-        RunConditions::refusing(self.refused_projects(invocation, &self.folders.first().path))
     }
 
     /// Hands over the context of no run, with the settings that a run of the skill would have.
@@ -310,7 +306,9 @@ impl EngineInner {
         let cancel = CancelToken::new();
         let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
         let mut extensions = Extensions::default();
-        self.withhold_values_of_untrusted(set, skill, &mut extensions, &cancel);
+        if let Some(withheld) = self.withheld_values((set, skill), None, &cancel) {
+            extensions.insert(withheld);
+        }
         read(&settings_context(skill, self.providers.clone(), extensions, cancel).build())
     }
 

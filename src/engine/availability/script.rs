@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::check::RunConditions;
 use super::report::{Requirement, RequirementKind};
-use crate::engine::run_start::run_deadline;
+use crate::engine::limits::run_deadline;
 use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::SkillSet;
 use crate::engine::{EngineInner, worker};

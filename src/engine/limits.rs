@@ -1,33 +1,94 @@
-//! Which limits each runtime supports. A limit that is set but not supported is reported as not applied, never as enforced.
+//! The limits of a run: who lowers them, in which order, and which of them its runtime enforces. A limit that is set but not enforced is
+//! reported as not applied.
 
-use crate::config::LimitCaps;
-use crate::engine::contract_validation::narrow_runtime_limits;
+use std::time::{Duration, Instant};
+
+use super::EngineInner;
+use crate::engine::run_target::RunTarget;
 use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
-use crate::runtimes::{Runtime, Runtimes};
-use metier_core::error::Result;
+use crate::runtimes::Runtime;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, RuntimeLimit};
 
-/// The limits that apply to a run of this script with the given limits, and those that are not applied.
-pub(super) fn effective_limits(
-    runtimes: &Runtimes,
-    skill: &Skill,
-    selected: &SelectedScript,
-    given: Limits,
-    caps: Option<&LimitCaps>,
-) -> Result<(Limits, Vec<RuntimeLimit>)> {
-    let runtime = runtimes.get(selected.runtime)?;
-    let narrow = |limits| {
-        let limits = narrow_runtime_limits(skill, selected.runtime, limits);
-        match caps {
-            Some(caps) => caps.narrow_of_runtime(limits),
-            None => limits,
+/// The limits of a run.
+pub(super) struct RunLimits {
+    /// Those that do not depend on its runtime, and what was set of the others: its deadline, and the limits of what it calls.
+    pub(super) given: Limits,
+    /// Those that are enforced.
+    pub(super) enforced: Limits,
+    /// Those that were set and that its runtime does not enforce.
+    pub(super) not_applied: Vec<RuntimeLimit>,
+}
+
+impl EngineInner {
+    /// Settles the limits of a run: those of its caller or else of the engine, lowered by the contract, the tool and the user's
+    /// configuration; then those that depend on the runtime of its script, once that is known, with their defaults.
+    pub(super) fn settle_limits(
+        &self,
+        target: RunTarget<'_>,
+        of_caller: Option<&Limits>,
+        script: Option<(&SelectedScript, &Runtime)>,
+    ) -> RunLimits {
+        let caps = self.skill_settings(target.skill).map(|settings| &settings.caps);
+        let mut given = of_caller.unwrap_or(&self.limits).clone();
+        if let Some(contract) = target.skill.contract() {
+            let of_tool = target.tool.and_then(|tool| tool.timeout);
+            let timeout = contract.limits.timeout.into_iter().chain(of_tool).min();
+            given.timeout = timeout.map_or(given.timeout, |own| own.min(given.timeout));
+            given.output = contract.limits.output.map_or(given.output, |own| own.min(given.output));
         }
-    };
-    let named = narrow(given.clone());
-    let settled = narrow(selected.with_runtime_defaults(given));
-    Ok(split_by_support(runtime, &named, settled))
+        if let Some(caps) = caps {
+            given = caps.narrow(given);
+        }
+        let Some((selected, runtime)) = script else {
+            return RunLimits { enforced: given.clone(), given, not_applied: Vec::new() };
+        };
+        let lowered = |limits| {
+            let limits = lowered_by_skill(target.skill, selected.runtime, limits);
+            match caps {
+                Some(caps) => caps.narrow_of_runtime(limits),
+                None => limits,
+            }
+        };
+        let named = lowered(given.clone());
+        let settled = lowered(with_runtime_defaults(selected.runtime, given.clone()));
+        let (enforced, not_applied) = split_by_support(runtime, &named, settled);
+        RunLimits { given, enforced, not_applied }
+    }
+}
+
+/// The deadline of a run that began at `began`.
+pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
+    /// The clock cannot represent more; a century is as good as no deadline.
+    const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
+    began + limits.timeout.min(MAX_TIMEOUT)
+}
+
+/// What contract and manifest lower of the limits that depend on the runtime, whose defaults are an upper bound too.
+fn lowered_by_skill(skill: &Skill, runtime: RuntimeId, mut limits: Limits) -> Limits {
+    let own = skill.contract().map(|contract| &contract.limits);
+    let named = skill.manifest().limits;
+    let memory = own.and_then(|own| own.memory).into_iter().chain(named.memory).min();
+    let operations = own.and_then(|own| own.operations).into_iter().chain(named.operations).min();
+    let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };
+    let least =
+        |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));
+    limits.memory = least(memory, limits.memory, u64::MAX).or(limits.memory);
+    limits.operations = least(operations, limits.operations, default).or(limits.operations);
+    limits
+}
+
+/// The limits with the runtime's defaults where the caller set none.
+fn with_runtime_defaults(runtime: RuntimeId, limits: Limits) -> Limits {
+    match runtime {
+        RuntimeId::EXTERNAL => limits.for_process(),
+        RuntimeId::RHAI => {
+            let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
+            limits.for_in_process().operations(operations)
+        }
+        _ => limits.for_in_process(),
+    }
 }
 
 /// The limits that are enforced, and those that were set but that the runtime does not support.
@@ -59,6 +120,7 @@ pub(super) fn unsupported_warning(runtime: RuntimeId, not_applied: &[RuntimeLimi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtimes::Runtimes;
 
     fn all_named() -> Limits {
         Limits::default()
@@ -111,6 +173,14 @@ mod tests {
             assert_eq!(not_applied, missing.collect::<Vec<_>>());
             assert_eq!(unsupported_warning(runtime.id(), &not_applied).is_none(), not_applied.is_empty());
         }
+    }
+
+    #[test]
+    fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
+        let settled = |runtime, limits| with_runtime_defaults(runtime, limits).memory;
+        assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
+        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));
+        assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default().memory(5)), Some(5));
     }
 
     #[test]
