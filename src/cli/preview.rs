@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use metier::audit::ChangeSetDecision;
 use metier::changes::{ApplyOptions, ChangeKind, ChangeSet, ChangeStore, summary};
@@ -15,8 +15,8 @@ use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::executor::{AppliedCopy, OutcomeFilter, PlaceholderVariables, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
+use metier_core::host::{OutcomeFilter, ProjectDelta};
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub struct PreviewArgs {
     is_trial: bool,
     /// Where the changes of the run go if it has no overlay, once it has begun.
     #[arg(skip)]
-    delta: OnceLock<ProjectDelta>,
+    delta: OnceLock<Arc<ProjectDelta>>,
     /// Takes secrets of the run out of what is shown of its changes.
     #[arg(skip)]
     filter: OutcomeFilter,
@@ -81,7 +81,7 @@ impl PreviewArgs {
             Err(refusal) if refusal.kind() == ErrorKind::SandboxUnavailable => {
                 let (preview, delta) =
                     Preview::with_delta((&project, skill), decision, self.filter.clone(), refusal)?;
-                self.delta.set(delta).ok();
+                self.delta.set(Arc::new(delta)).ok();
                 Ok(Some(preview))
             }
             begun => begun.map(Some),
@@ -126,20 +126,14 @@ impl PreviewArgs {
         let invocation = if self.is_trial { invocation.ask_about_hosts() } else { invocation };
         // What is applied shall be made of no placeholder.
         let has_placeholders = self.is_trial && !self.applies;
-        let invocation =
-            if has_placeholders { invocation.extension(PlaceholderVariables) } else { invocation };
         let is_in_copy = self.preview || self.undoable;
-        let invocation = if is_in_copy {
-            invocation.extension(ProjectCopy).extension(self.filter.clone())
-        } else {
-            invocation
-        };
-        let invocation = match self.delta.get() {
-            Some(delta) => invocation.extension(delta.clone()),
-            None => invocation,
-        };
-        let invocation =
-            if self.undoable || self.applies { invocation.extension(AppliedCopy) } else { invocation };
+        let invocation = invocation.with_facts(|facts| {
+            facts.has_placeholders = has_placeholders;
+            facts.is_in_copy = is_in_copy;
+            facts.outcome_filter = is_in_copy.then(|| self.filter.clone());
+            facts.delta = self.delta.get().cloned();
+            facts.applies_copy = self.undoable || self.applies;
+        });
         if self.preview { Ok(invocation.grant("write".parse()?)) } else { Ok(invocation) }
     }
 

@@ -6,9 +6,7 @@ use serde_json::{Map, Value};
 
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{
-    ConfigProvider, Providers, SecretOrigin, SecretProvider, SkillContext, WithheldValues,
-};
+use metier_core::host::{ConfigProvider, Providers, SecretOrigin, SecretProvider, SkillContext};
 
 /// The providers, with the settings and the secrets of the configuration where they have none of a name.
 pub(crate) fn with_configuration(
@@ -94,6 +92,6 @@ impl SecretProvider for ConfiguredSecrets {
 
 /// What the configuration says about the skill; `None` if its values are not for it.
 fn settings<'r>(resolved: &'r ResolvedConfiguration, ctx: &SkillContext) -> Option<&'r SkillSettings> {
-    let is_withheld = ctx.extension::<WithheldValues>().is_some_and(|withheld| withheld.is_withheld);
+    let is_withheld = ctx.facts().withheld_values.as_ref().is_some_and(|values| values.is_withheld);
     (!is_withheld).then(|| resolved.of_skill(ctx.skill()))
 }

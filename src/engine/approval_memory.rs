@@ -11,7 +11,6 @@ use crate::audit::AuditWriter;
 use crate::engine::audit::record_question;
 use crate::trust::{ProjectIdentity, TrustStore};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ForModel;
 use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
 use metier_core::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
 
@@ -156,7 +155,7 @@ impl Asker {
             project: ctx
                 .project_root()
                 .map(|root| (root.to_owned(), ProjectIdentity::from_canonical(root).ok())),
-            is_for_model: ctx.extension::<ForModel>().is_some(),
+            is_for_model: ctx.facts().is_for_model,
             approver: Arc::downgrade(approver),
         }
     }

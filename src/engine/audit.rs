@@ -11,10 +11,8 @@ use crate::audit::{
 };
 use crate::config::Configuration;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::ForModel;
 use metier_core::host::{
-    AccessListener, ApprovalNeed, ApprovalRequest, Extensions, LogLevel, RunListener, SecretOrigin,
-    SkillContext,
+    AccessListener, ApprovalNeed, ApprovalRequest, Extensions, LogLevel, SecretOrigin, SkillContext,
 };
 use metier_core::policy::Approval;
 
@@ -87,8 +85,8 @@ pub(super) fn record_question(
 }
 
 /// Records what a run and those that it calls read and are refused.
-pub(super) fn run_listener(writer: &AuditWriter) -> RunListener {
-    RunListener(Arc::new(Listener(writer.clone())))
+pub(super) fn run_listener(writer: &AuditWriter) -> Arc<dyn AccessListener> {
+    Arc::new(Listener(writer.clone()))
 }
 
 struct Listener(AuditWriter);
@@ -114,7 +112,7 @@ impl AccessListener for Listener {
 }
 
 fn record_of_run(writer: &AuditWriter, kind: AuditKind, ctx: &SkillContext) -> AuditRecord {
-    let mut record = AuditRecord::new(kind, who(writer, ctx.extensions()));
+    let mut record = AuditRecord::new(kind, who(writer, ctx.extensions(), ctx.facts().is_for_model));
     record.run = Some(ctx.run_id());
     record.parent = ctx.caller().map(SkillContext::run_id);
     record.skill = Some(ctx.qualified_name().unwrap_or(ctx.skill()).to_owned());
@@ -128,10 +126,11 @@ pub(super) fn write_after(writer: &AuditWriter, record: &AuditRecord) {
     }
 }
 
-pub(super) fn who(writer: &AuditWriter, extensions: &Extensions) -> AuditWho {
+/// Who called, as far as the invocation says.
+pub(super) fn who(writer: &AuditWriter, extensions: &Extensions, is_for_model: bool) -> AuditWho {
     let client = extensions.get::<AuditClient>().unwrap_or(writer.default_client()).clone();
     let actor = match client.face {
-        _ if extensions.get::<ForModel>().is_some() => AuditActor::Model,
+        _ if is_for_model => AuditActor::Model,
         AuditFace::Cli => AuditActor::Person,
         AuditFace::Mcp => AuditActor::Model,
         AuditFace::Library => AuditActor::Program,

@@ -31,7 +31,7 @@ pub(super) fn base_url_hosts_of_run(terms: &RunTerms<'_>, providers: &Providers)
     let variables: Vec<Permission> = plain.filter(|it| it.has_name("env") && is_granted(it)).collect();
     let requested = RequestedPermissions::Listed(variables.clone());
     let permissions = Permissions::new(requested, variables, PathProtection::default());
-    let ctx = settings_context(skill, providers.clone(), terms.extensions.clone(), terms.cancel.clone());
+    let ctx = settings_context(skill, (providers, &terms.extensions, &terms.facts), terms.cancel.clone());
     hosts(skill, &addresses, &ctx.permissions(permissions).build())
 }
 

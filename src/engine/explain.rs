@@ -20,7 +20,7 @@ use crate::engine::trust::{RunTrust, TrustState};
 use crate::registry::{Skill, command_skill};
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{RuntimeId, SkillInput, WithoutProjectPackages};
+use metier_core::executor::{RuntimeId, SkillInput};
 use metier_core::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
 use metier_core::policy::{
     Access, CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
@@ -310,7 +310,7 @@ impl EngineInner {
             gates,
             reason: None,
         };
-        let settings = (&call.providers, &terms.extensions);
+        let settings = (&call.providers, &terms.extensions, &terms.facts);
         (of.requirements, of.reason) = self.run_requirements((set, skill), settings, token)?;
         let refused = || gates.autonomy.and_then(|autonomy| autonomy.check(target).err());
         of.reason = of.reason.or_else(refused);
@@ -335,7 +335,7 @@ impl EngineInner {
             return Ok(of);
         }
         if !terms.is_command {
-            let refused = WithoutProjectPackages::in_run(&of.ctx);
+            let refused = &terms.facts.untrusted_projects;
             let packages = self.package_requirement(skill, &selected.path, &script.source, refused);
             of.requirements.splice(0..0, packages);
         }

@@ -8,7 +8,7 @@ use crate::engine::run_target::RunTarget;
 use crate::engine::run_terms::RunTerms;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{ForModel, SkillInput};
+use metier_core::executor::SkillInput;
 use metier_core::host::{ConsentReason, SkillContext};
 use metier_core::policy::CalledTool;
 use metier_skill::contract::{ProvidedTool, Sensitivity};
@@ -153,7 +153,7 @@ fn consent_reason(target: RunTarget<'_>, context: &SkillContext) -> Option<Conse
 }
 
 fn is_for_model(context: &SkillContext) -> bool {
-    context.extension::<ForModel>().is_some()
+    context.facts().is_for_model
 }
 
 /// Whether it is an internal tool that states no risk: a part of the call of its skill's script, which passed the gates.

@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::engine::script_selection::ScriptChoice;
 use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ForModel, HostQuestions, WatchedAccess};
+use metier_core::executor::WatchedAccess;
 use metier_core::host::{
-    Approver, Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers,
-    SkillContext, StdinSource,
+    Approver, Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers, RunFacts,
+    SharedFacts, SkillContext, StdinSource,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
@@ -59,6 +59,7 @@ pub struct Invocation {
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) providers: Option<Box<Providers>>,
     pub(super) extensions: Extensions,
+    pub(super) facts: SharedFacts,
     pub(super) caller: Option<SkillContext>,
     pub(super) journal: Option<JournalTarget>,
     pub(super) folder: Option<PathBuf>,
@@ -81,7 +82,6 @@ pub struct Invocation {
 /// What an engine that knows a trust store applies to the run; callees inherit it from their caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TrustOptions {
-    pub(super) is_for_model: bool,
     pub(super) is_trusted_once: bool,
     pub(super) stored_grants: StoredGrants,
 }
@@ -137,6 +137,7 @@ impl Invocation {
             observer: None,
             providers: None,
             extensions: Extensions::default(),
+            facts: SharedFacts::default(),
             caller: None,
             journal: None,
             folder: None,
@@ -396,8 +397,7 @@ impl Invocation {
     /// are spelled out. `Outcome::sanitized` counts the places. The run fails with `usage` if its output is
     /// [passed on as it comes](Invocation::stream_output).
     pub fn for_model(mut self) -> Self {
-        self.trust.is_for_model = true;
-        self.extensions.insert(ForModel);
+        self.facts.is_for_model = true;
         self
     }
 
@@ -476,7 +476,7 @@ impl Invocation {
     /// the ports of the web, at the level `namespaces`, and never in a run that a model chose. A yes opens no address that is not the
     /// public internet. Without this, such hosts are refused and listed in [`Outcome::refused`](super::Outcome::refused).
     pub fn ask_about_hosts(mut self) -> Self {
-        self.extensions.insert(HostQuestions);
+        self.facts.has_host_questions = true;
         self
     }
 
@@ -541,6 +541,13 @@ impl Invocation {
         self
     }
 
+    /// With something else that the engine and the runtimes know of the run.
+    #[doc(hidden)]
+    pub fn with_facts(mut self, change: impl FnOnce(&mut RunFacts)) -> Self {
+        change(&mut self.facts);
+        self
+    }
+
     /// Providers for this run and the skills that it calls: each that is set replaces that of the engine. A plan is checked
     /// against the tools of the engine when it is loaded, so a tool that only an invocation has is unknown to plans.
     pub fn providers(mut self, providers: Providers) -> Self {
@@ -592,6 +599,7 @@ impl Invocation {
             execution_mode: Some(caller.execution_mode()),
             cancel: caller.cancel().clone(),
             extensions: caller.extensions().clone(),
+            facts: caller.facts().clone(),
             caller: Some(caller.clone()),
             journal: caller.callee_journal_file().map(|file| JournalTarget::File(file.to_owned())),
             ..Self::new(skill)

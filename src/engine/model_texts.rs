@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Outcome;
 use super::invocation::Invocation;
-use metier_core::executor::ForModel;
 use metier_core::host::{
     Event, EventKind, LogLine, Observer, ProcessReport, Redacted, RefusedAccess, SkillContext, StepReport,
 };
@@ -20,7 +19,7 @@ pub(super) struct ModelTexts {
 
 impl ModelTexts {
     pub(super) fn for_run(context: &SkillContext, profile: Option<SanitizeProfile>) -> Self {
-        let is_for_model = context.extension::<ForModel>().is_some();
+        let is_for_model = context.facts().is_for_model;
         let sanitizer = || Sanitizer::for_secrets_of(context.redaction()).with_profile(profile);
         Self { sanitizer: is_for_model.then(sanitizer), is_read: context.caller().is_none() }
     }
@@ -74,7 +73,7 @@ impl ModelTexts {
 
 /// Whether a model reads the outcome of this invocation.
 pub(super) fn is_read_by_model(invocation: &Invocation) -> bool {
-    invocation.caller.is_none() && invocation.extensions.get::<ForModel>().is_some()
+    invocation.caller.is_none() && invocation.facts.is_for_model
 }
 
 /// The outcome with an error that a model may read, also where nothing has run.

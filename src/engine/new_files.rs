@@ -11,7 +11,6 @@ use crate::engine::preview::{Purpose, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::run_terms::RunTerms;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy};
 use metier_core::host::{KeepPaths, Providers, RefusedAccess, RefusedTarget, SkillContext};
 use metier_core::policy::{Access, PathProtection, Permission, SandboxMode};
 use metier_external::{ProjectOverlay, new_files};
@@ -44,8 +43,7 @@ impl RunTerms<'_> {
             let is_own_folder = |permission: &Permission| permission.name() == "own-folder";
             extensions.get::<KeepPaths>().is_some() || self.granted().any(is_own_folder)
         };
-        let is_in_copy =
-            || extensions.get::<ProjectCopy>().is_some() || extensions.get::<Arc<ProjectOverlay>>().is_some();
+        let is_in_copy = || self.facts.is_in_copy || extensions.get::<Arc<ProjectOverlay>>().is_some();
         let is_unsandboxed = || {
             self.sandbox_mode == SandboxMode::Off
                 || self
@@ -70,7 +68,7 @@ impl RunningCopy {
         self.end();
         let (mut set, upper) = self.copy.read()?;
         let permissions = context.permissions();
-        let new_files = NewFiles::in_run(context);
+        let new_files = context.new_files();
         let is_file =
             |change: &Change| change.after.as_ref().is_some_and(|after| after.entry_type == EntryType::File);
         let opens = |path: &str| permissions.allows(&Access::write(path));

@@ -10,7 +10,6 @@ use crate::engine::prepare_request::PrepareRequest;
 use crate::registry::Roots;
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{ConfiguredHosts, ReadablePaths};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::policy::{Access, Limits, OutputPolicy, PathProtection, Permission, SandboxMode};
 use metier_packages::{
@@ -294,7 +293,10 @@ impl<'a> PackageInstaller<'a> {
             invocation = invocation.secret_env(name, value).grant(Permission::env(name)?);
         }
         let hosts = access.hosts.iter().map(|(host, _)| host.clone()).collect();
-        let invocation = invocation.extension(ReadablePaths(paths)).extension(ConfiguredHosts(hosts));
+        let invocation = invocation.with_facts(|facts| {
+            facts.readable_paths = paths.into();
+            facts.configured_hosts = hosts;
+        });
         let outcome = engine.run(invocation);
         self.request.cancel.check()?;
         let succeeded = outcome.process.as_ref().is_some_and(|process| process.exit_code == Some(0));

@@ -13,10 +13,9 @@ use crate::engine::run_terms::{RunTerms, ScriptCall};
 use crate::engine::script_selection::count_reviews;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{ChangeReviewer, ProjectCopy};
 use metier_core::host::files::SecretLinks;
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{LogLevel, RunFiles, SkillContext};
+use metier_core::host::{ChangeReviewer, LogLevel, RunFiles, SkillContext};
 use metier_external::{ExternalServices, ProjectOverlay};
 
 /// The copies of one run of a plan.
@@ -41,7 +40,7 @@ impl EngineInner {
     /// Makes the copy in which a plan with reviews runs. A preview has one already, and whoever calls such a plan from another skill is refused by
     /// the plan itself.
     pub(super) fn begin_review(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Result<RunCopy> {
-        if terms.caller.is_some() || terms.extensions.get::<ProjectCopy>().is_some() {
+        if terms.caller.is_some() || terms.facts.is_in_copy {
             return Ok(RunCopy::default());
         }
         let left = count_reviews(&terms.selected, call.script());
@@ -56,14 +55,14 @@ impl EngineInner {
         let (project, secret_links) = (folder.path.clone(), folder.secret_links.clone());
         let store = self.change_store()?;
         let (copy, overlay) = self.mount_overlay(terms, &store)?;
-        let mut extensions = terms.extensions.clone();
-        extensions.insert(overlay.clone());
-        extensions.insert(ProjectCopy);
         let services = self.script_cache.services().external().clone();
         let state = Mutex::new(ReviewState { copy: Some(copy), left });
-        let reviewer = PlanReviewer { services, store, overlay, project, secret_links, state };
-        extensions.insert::<Arc<dyn ChangeReviewer>>(Arc::new(reviewer));
-        Ok(RunCopy { extensions: Some(extensions), ..RunCopy::default() })
+        let reviewer =
+            PlanReviewer { services, store, overlay: overlay.clone(), project, secret_links, state };
+        Ok(RunCopy::in_overlay(terms, overlay, |facts| {
+            facts.is_in_copy = true;
+            facts.reviewer = Some(Arc::new(reviewer));
+        }))
     }
 }
 

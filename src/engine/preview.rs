@@ -15,9 +15,8 @@ use crate::changes::{ChangeSet, ChangeStore};
 use crate::engine::run_terms::{RunTerms, ScriptCall};
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ProjectCopy, ProjectDelta};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Extensions, Files, RunFiles};
+use metier_core::host::{Extensions, Files, NewFiles, ProjectDelta, RunFacts, RunFiles, SharedFacts};
 use metier_core::policy::Permission;
 use metier_external::ProjectOverlay;
 
@@ -30,8 +29,8 @@ pub(super) struct RunCopy {
     pub(super) undo_gap: Option<String>,
     /// What is granted to it for being in a copy.
     pub(super) grant: Option<Permission>,
-    /// The extensions of the run, if it works in a copy.
-    pub(super) extensions: Option<Extensions>,
+    /// What the run knows if it works in a copy.
+    pub(super) view: Option<(Extensions, SharedFacts)>,
 }
 
 /// The copy of a run that has begun.
@@ -89,29 +88,26 @@ impl Engine {
 impl EngineInner {
     /// Makes the copy that the run needs, if it needs one. A skill that another one calls has that of its caller.
     pub(super) fn begin_copy(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Result<RunCopy> {
-        if let Some(ProjectDelta { refusal, .. }) = terms.extensions.get()
-            && !terms.is_in_process()
-        {
-            return Err(refusal.clone());
+        if let Some(delta) = terms.facts.delta.as_ref().filter(|_| !terms.is_in_process()) {
+            return Err(delta.refusal.clone());
         }
         if let Some(kind) = terms.preview {
             return self.begin_preview(terms, kind);
         }
-        let files = terms.files_to_create(&call.providers);
-        // Without it the run fails with a sentence about the first of them.
-        if !files.is_empty()
-            && let Ok((running, overlay)) = self.mount_copy(terms, Purpose::NewFiles)
-        {
-            let mut extensions = terms.extensions.clone();
-            extensions.insert(overlay);
+        let paths = terms.files_to_create(&call.providers);
+        if !paths.is_empty() {
             let depth = terms.caller.as_ref().map_or(0, |caller| caller.depth() + 1);
-            extensions.insert(NewFiles { paths: files, depth });
-            return Ok(RunCopy { extensions: Some(extensions), ..RunCopy::new(running) });
+            let new_files = Some(Arc::new(NewFiles { paths, depth }));
+            let copy = self.mount_copy(terms, Purpose::NewFiles, |facts| facts.new_files = new_files);
+            // Without it the run fails with a sentence about the first of them.
+            if copy.is_ok() {
+                return copy;
+            }
         }
-        if let Some(copy) = self.begin_undoable(terms, call) {
-            return Ok(copy);
+        match self.begin_undoable(terms, call) {
+            Some(copy) => Ok(copy),
+            None => self.begin_review(terms, call),
         }
-        self.begin_review(terms, call)
     }
 
     fn begin_preview(&self, terms: &RunTerms<'_>, kind: Preview) -> Result<RunCopy> {
@@ -121,36 +117,36 @@ impl EngineInner {
                 .with_help("run it without a journal, or on the project itself"));
         }
         let purpose = Purpose::Preview(kind);
-        let mut extensions = terms.extensions.clone();
-        let running = match self.mount_copy(terms, purpose) {
-            Ok((running, overlay)) => {
-                extensions.insert(overlay);
-                running
-            }
+        let copy = match self.mount_copy(terms, purpose, |facts| facts.is_in_copy = true) {
             Err(refusal) if has_delta(terms, &refusal) => {
                 let store = self.change_store()?;
                 let about = (terms.project(), terms.skill.name());
                 let (copy, delta) = PreviewCopy::with_delta(&store.previews_folder(), about)?;
-                extensions.insert(ProjectDelta { delta, refusal });
-                RunningCopy { copy, overlay: None, store, purpose, keeps_old: self.wants_undo() }
+                let mut facts = terms.facts.clone();
+                facts.is_in_copy = true;
+                facts.delta = Some(Arc::new(ProjectDelta { delta, refusal }));
+                let running =
+                    RunningCopy { copy, overlay: None, store, purpose, keeps_old: self.wants_undo() };
+                let view = Some((terms.extensions.clone(), facts));
+                RunCopy { running: Some(running), view, ..RunCopy::default() }
             }
-            Err(error) => return Err(error),
+            begun => begun?,
         };
-        extensions.insert(ProjectCopy);
-        let (grant, extensions) = (Some("write".parse()?), Some(extensions));
-        Ok(RunCopy { grant, extensions, ..RunCopy::new(running) })
+        Ok(RunCopy { grant: Some("write".parse()?), ..copy })
     }
 
-    /// The copy of a run for this purpose, and the overlay that the run sees.
+    /// The copy of a run for this purpose, and what the run knows of it.
     pub(super) fn mount_copy(
         &self,
         terms: &RunTerms<'_>,
         purpose: Purpose,
-    ) -> Result<(RunningCopy, Arc<ProjectOverlay>)> {
+        change: impl FnOnce(&mut RunFacts),
+    ) -> Result<RunCopy> {
         let store = self.change_store()?;
         let (copy, overlay) = self.mount_overlay(terms, &store)?;
         let keeps_old = self.wants_undo();
-        Ok((RunningCopy { copy, overlay: Some(overlay.clone()), store, purpose, keeps_old }, overlay))
+        let running = RunningCopy { copy, overlay: Some(overlay.clone()), store, purpose, keeps_old };
+        Ok(RunCopy { running: Some(running), ..RunCopy::in_overlay(terms, overlay, change) })
     }
 
     /// The copy, and the overlay that the run sees.
@@ -179,17 +175,12 @@ fn has_delta(terms: &RunTerms<'_>, refusal: &SkillError) -> bool {
 }
 
 /// The files of the project as the run sees them, and those of its skill.
-pub(super) fn files_of_run(
-    project: &Path,
-    skill_files: Files,
-    extensions: &Extensions,
-) -> Result<(Files, Files)> {
+pub(super) fn files_of_run(terms: &RunTerms<'_>, skill_files: Files) -> Result<(Files, Files)> {
+    let project = terms.project();
     let skill_root = Some(skill_files.root());
-    let seen = match (extensions.get::<Arc<ProjectOverlay>>(), extensions.get::<ProjectDelta>()) {
+    let seen = match (terms.extensions.get::<Arc<ProjectOverlay>>(), &terms.facts.delta) {
         (Some(overlay), _) => files_seen(overlay, project, skill_root)?,
-        (None, Some(ProjectDelta { delta, .. })) => {
-            with_skill(Files::of_delta(delta, project)?, project, skill_root)?
-        }
+        (None, Some(delta)) => with_skill(Files::of_delta(&delta.delta, project)?, project, skill_root)?,
         (None, None) => return Ok((Files::open_nofollow(project)?, skill_files)),
     };
     Ok((seen.project, seen.skill.unwrap_or(skill_files)))
@@ -218,8 +209,16 @@ fn with_skill(files: Files, project: &Path, skill_root: Option<&Path>) -> Result
 }
 
 impl RunCopy {
-    pub(super) fn new(running: RunningCopy) -> Self {
-        Self { running: Some(running), ..Self::default() }
+    /// The copy of a run that sees its project through this overlay, with what it knows besides.
+    pub(super) fn in_overlay(
+        terms: &RunTerms<'_>,
+        overlay: Arc<ProjectOverlay>,
+        change: impl FnOnce(&mut RunFacts),
+    ) -> Self {
+        let (mut extensions, mut facts) = (terms.extensions.clone(), terms.facts.clone());
+        extensions.insert(overlay);
+        change(&mut facts);
+        Self { view: Some((extensions, facts)), ..Self::default() }
     }
 }
 

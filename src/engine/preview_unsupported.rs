@@ -1,7 +1,6 @@
 //! Runs in a copy of their project, on systems that have none.
 
 use std::convert::Infallible;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use crate::engine::run_terms::{RunTerms, ScriptCall};
 use crate::engine::script_selection::count_reviews;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Extensions, Files, SkillContext};
+use metier_core::host::{Extensions, Files, SharedFacts, SkillContext};
 use metier_core::policy::Permission;
 
 /// Never created.
@@ -26,7 +25,7 @@ pub(super) struct RunCopy {
     /// Always `None`.
     pub(super) grant: Option<Permission>,
     /// Always `None`.
-    pub(super) extensions: Option<Extensions>,
+    pub(super) view: Option<(Extensions, SharedFacts)>,
 }
 
 impl EngineInner {
@@ -48,8 +47,8 @@ impl EngineInner {
 }
 
 /// The files of the project, and those of the skill.
-pub(super) fn files_of_run(project: &Path, skill_files: Files, _: &Extensions) -> Result<(Files, Files)> {
-    Ok((Files::open_nofollow(project)?, skill_files))
+pub(super) fn files_of_run(terms: &RunTerms<'_>, skill_files: Files) -> Result<(Files, Files)> {
+    Ok((Files::open_nofollow(terms.project())?, skill_files))
 }
 
 impl RunningCopy {

@@ -8,7 +8,7 @@ use crate::engine::run_terms::RunTerms;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::trust::ProjectIdentity;
 use metier_core::error::Result;
-use metier_core::executor::{DefiningFiles, SkillRoots};
+use metier_core::executor::DefiningFiles;
 use metier_core::host::{Extensions, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_packages::{ChildPackages, RequiredPython, SkillPackages};
@@ -62,7 +62,6 @@ impl EngineInner {
         } else {
             self.required_python(skill, &selected.path, source)
         });
-        extensions.insert(SkillRoots(self.skills.folders_of_skills()));
         let defining = skill.folder().disk_path().filter(|_| matches!(skill.folder(), SkillFolder::Disk(_)));
         extensions.insert::<Option<DefiningFiles>>(defining.map(|folder| {
             let names = ["SKILL.md", selected.path.as_str()].into_iter().chain(skill.contract_file());

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::invocation::{JournalTarget, StoredGrants};
+use super::invocation::{JournalTarget, StoredGrants, TrustOptions};
 use super::{EngineInner, Invocation, Outcome, worker};
 use crate::engine::audit::run_listener;
 use crate::engine::base_url_hosts::base_url_hosts_of_run;
@@ -30,15 +30,12 @@ use crate::engine::script_selection::SelectedScript;
 use crate::engine::skill_set::Attempts;
 use crate::engine::tool_selection::refuse_internal;
 use crate::engine::trust::RunTrust;
-use crate::pending::{CompletedCallCheck, PendingApprover};
+use crate::pending::PendingApprover;
 use crate::registry::{FileList, Skill, command_skill};
 use crate::runtimes;
 use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{
-    ForModel, OutcomeFilter, ProjectCopy, RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput,
-    WithoutProjectPackages,
-};
+use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::outcome::{CachedResult, RedactedOutcome, RunWarning};
 use metier_core::host::{
     AddressSpaceReservation, CallAccess, ContextBuilder, Environment, EventKind, Files, KeepPaths, LogLevel,
@@ -130,7 +127,7 @@ impl EngineInner {
         let audit = self.audit.as_ref();
         let audit = audit.map(|writer| RunAudit::new(writer, id, found.as_ref().ok(), &invocation));
         if let Some(writer) = &self.audit {
-            invocation = invocation.extension(run_listener(writer));
+            invocation = invocation.with_facts(|facts| facts.listener = Some(run_listener(writer)));
         }
         let _stopping = events.clone().map(|events| {
             cancel.on_stop_last(move |cause| {
@@ -199,7 +196,7 @@ impl EngineInner {
     pub(super) fn check_call(&self, ctx: &SkillContext, call: &CallAccess) -> Result<()> {
         let mut invocation = Invocation::for_callee(ctx, call.skill.as_deref().unwrap_or_default());
         invocation.tool.clone_from(&call.tool);
-        let invocation = invocation.extension(CompletedCallCheck);
+        let invocation = invocation.with_facts(|facts| facts.is_completed_call = true);
         let cancel = invocation.cancel.child();
         let Lookup { found, armed: _armed, .. } = self.find(&invocation, Instant::now(), &cancel);
         let SettledRun { terms, call: script, copy: _ } = self.settle(found?, invocation, cancel)?;
@@ -285,7 +282,7 @@ impl EngineInner {
         let folder = self.folders.before_lookup(invocation);
         let mut attempts = Attempts::default();
         let mut trusted_namesake: Option<String> = None;
-        let is_for_model = invocation.extensions.get::<ForModel>().is_some();
+        let is_for_model = invocation.facts.is_for_model;
         loop {
             let set = self.skills.set();
             let name = trusted_namesake.as_deref().unwrap_or(&invocation.skill);
@@ -370,18 +367,21 @@ impl EngineInner {
         let is_called = invocation.caller.is_some();
         let providers = self.run_providers(&invocation);
         let sandbox_mode = self.run_sandbox_mode(&skill, &invocation);
-        let mut extensions = invocation.extensions.clone();
-        if !is_called && invocation.trust.is_for_model && !invocation.trust.is_trusted_once {
-            extensions.insert(WithoutProjectPackages(self.projects_without_trust()));
+        let mut facts = invocation.facts.clone();
+        let TrustOptions { is_trusted_once, stored_grants } = invocation.trust;
+        let is_for_model = facts.is_for_model;
+        if !is_called && is_for_model && !is_trusted_once {
+            facts.untrusted_projects = self.projects_without_trust();
         }
         let is_trusted = trust.as_ref().filter(|_| !is_called).map(|trust| trust.is_trusted);
-        if let Some(withheld) = self.withheld_values((&set, &skill), is_trusted, &cancel) {
-            extensions.insert(withheld);
+        let withheld = self.withheld_values((&set, &skill), is_trusted, &cancel);
+        if withheld.is_some() || facts.withheld_values.is_some() {
+            facts.withheld_values = withheld.map(Arc::new);
         }
         let (selected, source) = match script {
             FoundScript::Selected(selected, source) => (selected, source),
             FoundScript::Unselected(error) => {
-                let settings = (&providers, &extensions);
+                let settings = (&providers, &invocation.extensions, &facts);
                 return Err(self.unselected_error((&set, &skill), settings, &invocation, error, &cancel));
             }
         };
@@ -391,18 +391,18 @@ impl EngineInner {
         let limits = self.settle_limits(target, invocation.limits.as_ref(), Some(script));
         let is_for_these_files = trust.as_ref().is_some_and(|trust| trust.is_for_these_files(&invocation));
         let digest = trust.as_ref().and_then(RunTrust::digest);
-        let is_confirmed = invocation.is_confirmed && !is_called && !invocation.trust.is_for_model;
+        let is_confirmed = invocation.is_confirmed && !is_called && !is_for_model;
         let has_digest = invocation.digest.is_some();
         let mut grants = invocation.grants;
         if !is_called {
-            if invocation.trust.stored_grants != StoredGrants::None {
+            if stored_grants != StoredGrants::None {
                 grants.extend(self.configured_grants(&skill));
             }
             if let Some(trust) = trust {
                 let inherited;
-                (grants, inherited) = trust.into_grants(grants, invocation.trust, has_digest);
-                if let Some(inherited) = inherited {
-                    extensions.insert(inherited);
+                (grants, inherited) = trust.into_grants(grants, (is_for_model, is_trusted_once), has_digest);
+                if inherited.is_some() {
+                    facts.inherited_trust = inherited.map(Arc::new);
                 }
             }
         }
@@ -425,7 +425,8 @@ impl EngineInner {
             is_confirmed,
             journal: invocation.journal,
             preview: invocation.preview.filter(|_| !is_called),
-            extensions,
+            extensions: invocation.extensions,
+            facts,
         };
         let call = ScriptCall {
             source,
@@ -439,9 +440,11 @@ impl EngineInner {
 
     /// The run in the copy of its project, if it needs one that its caller does not have.
     fn with_copy<'e>(&'e self, mut run: SettledRun<'e>) -> Result<SettledRun<'e>> {
-        let copy = self.begin_copy(&run.terms, &run.call)?;
-        run.terms.extensions = copy.extensions.clone().unwrap_or(run.terms.extensions);
-        run.terms.grants.extend(copy.grant.clone().map(|permission| (permission, GrantOrigin::Caller)));
+        let mut copy = self.begin_copy(&run.terms, &run.call)?;
+        if let Some(view) = copy.view.take() {
+            (run.terms.extensions, run.terms.facts) = view;
+        }
+        run.terms.grants.extend(copy.grant.take().map(|permission| (permission, GrantOrigin::Caller)));
         Ok(SettledRun { copy, ..run })
     }
 
@@ -469,7 +472,8 @@ impl EngineInner {
         trace: RunTrace<'r>,
     ) -> Result<PreparedRun<'r>> {
         let ScriptCall { source, providers, input, input_text, args } = call;
-        self.require_available((&terms.set, &terms.skill), (&providers, &terms.extensions), &terms.cancel)?;
+        let settings = (&providers, &terms.extensions, &terms.facts);
+        self.require_available((&terms.set, &terms.skill), settings, &terms.cancel)?;
         let input = run_input(terms, input, input_text, args)?;
         let loaded = source.and_then(|opened| {
             let source = opened.0.source.clone();
@@ -505,7 +509,7 @@ impl EngineInner {
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, runtime, &script, (mode, set.generation), cancel)
         })?;
-        if terms.extensions.get::<ProjectCopy>().is_some() {
+        if terms.facts.is_in_copy {
             // What an editor has is of the project, and it would be asked about changes that nothing makes there.
             providers.files = None;
         }
@@ -518,9 +522,13 @@ impl EngineInner {
             || SkillError::new(ErrorKind::Unavailable, "the folder of the run is not protected");
         let protected = set.protected_folders.get(folder_index).ok_or_else(unprotected)?;
         let extensions = self.run_extensions(terms, &script.source, requests_store(&requested))?;
+        let mut facts = terms.facts.clone();
+        if !terms.is_in_process() {
+            facts.skill_roots = self.skills.folders_of_skills().into();
+        }
         let has_approver = providers.approver.is_some();
         let permissions = self.run_permissions(terms, (requested, listed, hosts), protected, has_approver)?;
-        let (project_files, files) = files_of_run(&folder.path, files, &terms.extensions)?;
+        let (project_files, files) = files_of_run(terms, files)?;
         let context = SkillContext::builder(skill.name())
             .qualified_name(skill.qualified_name())
             .project(project_files.with_secret_links(&folder.secret_links))
@@ -533,6 +541,7 @@ impl EngineInner {
             .execution_mode(mode)
             .providers(providers)
             .extensions(extensions)
+            .facts(facts)
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(cancel.clone());
         let context = match runtime {
@@ -562,7 +571,7 @@ impl EngineInner {
         context: &SkillContext,
     ) -> Option<ResultSlot<'_>> {
         // A value that comes from elsewhere changes nothing in a copy, and one that was made there says nothing of the project.
-        if context.extension::<ProjectCopy>().is_some() {
+        if terms.facts.is_in_copy {
             return None;
         }
         let cache = self.results.as_ref()?;
@@ -649,10 +658,10 @@ fn journal_file(RunTerms { skill, selected, journal, caller, .. }: &RunTerms<'_>
 
 /// Only the process of an external script has standard streams of its own.
 fn require_streams(terms: &RunTerms<'_>, worker: Option<WorkerOptions>) -> Result<()> {
-    let RunTerms { extensions, caller, selected, .. } = terms;
+    let RunTerms { extensions, facts, caller, selected, .. } = terms;
     let has_stdin = extensions.get::<StdinSource>().is_some();
     let has_sinks = extensions.get::<OutputSinks>().is_some();
-    if has_sinks && caller.is_none() && extensions.get::<ForModel>().is_some() {
+    if has_sinks && caller.is_none() && facts.is_for_model {
         let sentence = "failed to pass the output of the script on as it comes: a model reads it, so it is sanitized when it is whole";
         return Err(SkillError::new(ErrorKind::Usage, sentence)
             .with_help("run it without that; the outcome has the value and the output"));
@@ -798,7 +807,7 @@ impl EngineInner {
 
 /// Tells a caller that shows more than the outcome has what is taken out of it.
 fn set_outcome_filter(context: &SkillContext, profile: Option<SanitizeProfile>) {
-    let Some(filter) = context.extension::<OutcomeFilter>().filter(|_| context.caller().is_none()) else {
+    let Some(filter) = context.facts().outcome_filter.as_ref().filter(|_| context.caller().is_none()) else {
         return;
     };
     let texts = Mutex::new(ModelTexts::for_run(context, profile));

@@ -41,7 +41,8 @@ impl RunAudit {
         found: Option<&FoundSkill>,
         invocation: &Invocation,
     ) -> Self {
-        let mut common = AuditRecord::new(AuditKind::RunRefused, who(writer, &invocation.extensions));
+        let who = who(writer, &invocation.extensions, invocation.facts.is_for_model);
+        let mut common = AuditRecord::new(AuditKind::RunRefused, who);
         common.run = Some(run);
         common.parent = invocation.caller.as_ref().map(SkillContext::run_id);
         let name = found.map(|found| found.skill.qualified_name());

@@ -14,7 +14,7 @@ use crate::engine::trust::RunTrust;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{RuntimeId, Script};
-use metier_core::host::{Extensions, Files, Providers, SkillContext};
+use metier_core::host::{Extensions, Files, Providers, SharedFacts, SkillContext};
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Permission, SandboxMode, SkillDigest, ToolFilter,
 };
@@ -91,6 +91,7 @@ pub(super) struct RunTerms<'e> {
     pub(super) journal: Option<JournalTarget>,
     pub(super) preview: Option<Preview>,
     pub(super) extensions: Extensions,
+    pub(super) facts: SharedFacts,
 }
 
 /// What goes from the invocation to the script.

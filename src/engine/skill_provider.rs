@@ -10,7 +10,6 @@ use crate::engine::script_selection::error_for_caller;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::{Skill, printable_name};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ForModel;
 use metier_core::host::{CallAccess, SkillContext, SkillProvider};
 use metier_core::policy::split_tool_name;
 use metier_plan::Plan;
@@ -121,7 +120,7 @@ impl EngineInner {
     fn callee(&self, ctx: &SkillContext, name: &str) -> Result<Skill> {
         let (caller, folder) = (ctx.qualified_name(), self.folders.of_caller(ctx));
         let known = self.skills.set().registry.find_for_run(caller, folder, name).cloned();
-        let is_for_model = ctx.extension::<ForModel>().is_some();
+        let is_for_model = ctx.facts().is_for_model;
         let current = || self.find_skill(caller, folder, name).map(|(_, skill)| skill);
         let found = known.or_else(|_| current());
         found.map_err(|error| self.lookup_error(error, name, is_for_model))

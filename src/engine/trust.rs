@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::invocation::{StoredGrants, TrustOptions};
+use super::invocation::StoredGrants;
 use super::{Engine, EngineInner, Invocation};
 use crate::engine::changed_files::changed_files;
 use crate::engine::contract_validation::validate_input;
@@ -17,8 +17,8 @@ use crate::registry::{
 };
 use crate::trust::{ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::SkillContext;
 use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::host::{InheritedTrust, SkillContext};
 use metier_core::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
@@ -83,17 +83,6 @@ struct TrustFacts<'a> {
     records: OnceCell<Result<Arc<TrustRecords>>>,
     /// Whether the files of a skill that nobody has trusted are read too, to know whether it could be.
     reads_unrecorded: bool,
-}
-
-/// What the callees of a run inherit.
-pub(super) struct InheritedTrust {
-    options: TrustOptions,
-    /// The digests of the own files of the skills that the invoked one calls.
-    callees: Vec<(String, SkillDigest)>,
-    /// Whether only these may be called.
-    is_closed: bool,
-    /// Whether these are trusted as they are.
-    covers_callees: bool,
 }
 
 impl Engine {
@@ -221,7 +210,7 @@ impl EngineInner {
             }
             return self.check_invoked(set, skill, invocation, token).map(Some);
         };
-        let inherited = invocation.extensions.get::<InheritedTrust>();
+        let inherited = invocation.facts.inherited_trust.as_deref();
         let has_approver = caller.permissions().has_approver();
         let checked = match inherited {
             Some(inherited) => self.check_callee(inherited, set, skill, token)?,
@@ -244,7 +233,7 @@ impl EngineInner {
     ) -> Option<String> {
         let store = self.trust.as_ref()?;
         let is_top_level = invocation.caller.is_none() && invocation.digest.is_none();
-        if !is_top_level || !invocation.trust.is_for_model {
+        if !is_top_level || !invocation.facts.is_for_model {
             return None;
         }
         let accepts = |skill: &Skill| {
@@ -308,7 +297,7 @@ impl EngineInner {
         token.check()?;
         let state = state.unwrap_or_else(|error| TrustState::Untrusted { reason: Some(error.to_string()) });
         let is_trusted = options.is_trusted_once || state.is_trusted();
-        if options.is_for_model && !is_trusted {
+        if invocation.facts.is_for_model && !is_trusted {
             return Err(self.untrusted_error(set, skill, &state));
         }
         let ignores_remembered =
@@ -378,8 +367,7 @@ impl EngineInner {
         skill: &Skill,
         token: &CancelToken,
     ) -> Result<Option<Arc<FileList>>> {
-        let TrustOptions { is_for_model, is_trusted_once, .. } = inherited.options;
-        let must_be_trusted = is_for_model && !is_trusted_once;
+        let must_be_trusted = inherited.must_be_trusted;
         if !inherited.is_closed && !must_be_trusted {
             return Ok(None);
         }
@@ -639,7 +627,7 @@ impl RunTrust {
     pub(super) fn into_grants(
         self,
         mut grants: Vec<(Permission, GrantOrigin)>,
-        options: TrustOptions,
+        (is_for_model, is_trusted_once): (bool, bool),
         has_digest: bool,
     ) -> (Vec<(Permission, GrantOrigin)>, Option<InheritedTrust>) {
         let is_configured = |origin: &GrantOrigin| matches!(origin, GrantOrigin::Configuration { .. });
@@ -648,8 +636,8 @@ impl RunTrust {
         }
         let has_configured = grants.iter().any(|(_, origin)| is_configured(origin));
         let is_closed = !self.remembered.is_empty() || has_configured || has_digest;
-        let inherited = (is_closed || options.is_for_model).then(|| InheritedTrust {
-            options,
+        let inherited = (is_closed || is_for_model).then(|| InheritedTrust {
+            must_be_trusted: is_for_model && !is_trusted_once,
             callees: self.files.as_ref().map(SkillFiles::callee_digests).unwrap_or_default(),
             is_closed,
             covers_callees: self.covers_callees,

@@ -11,7 +11,6 @@ use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::run_terms::{RunTerms, ScriptCall};
 use crate::engine::script_selection::count_reviews;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{AppliedCopy, ProjectCopy};
 use metier_core::host::{LogLevel, Providers, SkillContext};
 use metier_core::policy::{Permission, RequestedPermissions, SandboxMode};
 
@@ -25,28 +24,23 @@ impl EngineInner {
     /// says why.
     pub(super) fn begin_undoable(&self, terms: &RunTerms<'_>, call: &ScriptCall) -> Option<RunCopy> {
         let is_part = terms.caller.is_some() || terms.is_command;
-        let is_in_copy = terms.extensions.get::<ProjectCopy>().is_some();
         // What reviews apply can be undone as well.
         let has_review = || count_reviews(&terms.selected, call.script()) > 0;
         let providers = &call.providers;
-        let is_concerned = self.wants_undo() && !is_part && !is_in_copy && !has_review();
+        let is_concerned = self.wants_undo() && !is_part && !terms.facts.is_in_copy && !has_review();
         if !is_concerned || !may_write(terms, providers) {
             return None;
         }
-        let begun = match obstacle_to_copy(terms, providers) {
-            Some(obstacle) => Err(obstacle.to_owned()),
-            None => self.mount_copy(terms, Purpose::Undo).map_err(|error| error.message().to_owned()),
+        let begun = if let Some(obstacle) = obstacle_to_copy(terms, providers) {
+            Err(obstacle.to_owned())
+        } else {
+            let copy = self.mount_copy(terms, Purpose::Undo, |facts| {
+                (facts.is_in_copy, facts.applies_copy) = (true, true);
+            });
+            copy.map_err(|error| error.message().to_owned())
         };
-        Some(match begun {
-            Ok((running, overlay)) => {
-                let mut extensions = terms.extensions.clone();
-                extensions.insert(overlay);
-                extensions.insert(ProjectCopy);
-                extensions.insert(AppliedCopy);
-                RunCopy { extensions: Some(extensions), ..RunCopy::new(running) }
-            }
-            Err(reason) => RunCopy { undo_gap: Some(reason), ..RunCopy::default() },
-        })
+        let without = |reason| RunCopy { undo_gap: Some(reason), ..RunCopy::default() };
+        Some(begun.unwrap_or_else(without))
     }
 
     /// Records that a change set is about to be applied, if there is an audit log.

@@ -10,7 +10,7 @@ use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome, Preview};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::RunOwner;
+use metier_core::host::RunOwner;
 use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
 use metier_core::policy::CancelToken;
 
@@ -51,7 +51,7 @@ impl ToolRun<'_> {
         let mut invocation = tool
             .invocation(address, self.arguments.clone())?
             .for_model()
-            .extension(self.owner)
+            .with_facts(|facts| facts.owner = Some(self.owner))
             .extension(AuditClient::new(AuditFace::Mcp).with_name(&self.client))
             .cancel(self.token.clone())
             .tool_filter(self.options.tool_filter.clone());

@@ -6,13 +6,9 @@ use sha2::{Digest, Sha256};
 use super::store::{CallFacts, Decision, PendingCall, PendingStore, denied_error, pending_error};
 use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ForModel;
 use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use metier_core::policy::{Approval, Permission, RunArguments, SandboxMode, SkillDigest};
 use metier_core::strict_json::canonical_text;
-
-/// In the extensions of a run that only checks whether a finished call of a journal may be taken up.
-pub(crate) struct CompletedCallCheck;
 
 /// Decides as a person did about an equal call.
 pub(crate) struct PendingApprover {
@@ -90,7 +86,7 @@ impl PendingApprover {
             secrets,
             facts.permissions,
             facts.grants,
-            ctx.extension::<ForModel>().is_some(),
+            ctx.facts().is_for_model,
         ]);
         let digest = SkillDigest::new(Sha256::digest(canonical_text(&call)).into()).to_string();
         let digits = digest.rsplit(':').next().unwrap_or_default().to_owned();
@@ -123,7 +119,7 @@ impl Approver for PendingApprover {
             return Ok(Approval::No);
         }
         // Its value is there already, by a call to which a person agreed.
-        if ctx.extension::<CompletedCallCheck>().is_some() {
+        if ctx.facts().is_completed_call {
             return Ok(Approval::Once);
         }
         let call = self.call(ctx, request)?;

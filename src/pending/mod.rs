@@ -22,5 +22,5 @@
 mod approver;
 mod store;
 
-pub(crate) use self::approver::{CompletedCallCheck, PendingApprover};
+pub(crate) use self::approver::PendingApprover;
 pub use self::store::{PendingCall, PendingState, PendingStore};

@@ -23,9 +23,7 @@ use crate::worker::pool::{WorkerKey, WorkerPool};
 use crate::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::worker::session::WorkerSession;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{
-    ProjectCopy, ProjectDelta, Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess,
-};
+use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess};
 use metier_core::host::{ProcessOutput, SandboxReport, SkillContext};
 use metier_core::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
 use metier_state::StateLease;
@@ -50,8 +48,8 @@ impl SkillExecutor for ExternalExecutor {
             SkillError::new(ErrorKind::Unavailable, sentence)
         })?;
         ctx.cancel().check()?;
-        if let Some(ProjectDelta { refusal, .. }) = ctx.extension() {
-            return Err(refusal.clone());
+        if let Some(delta) = &ctx.facts().delta {
+            return Err(delta.refusal.clone());
         }
         let _count = self.script.services.count_process();
         if Self::is_unsandboxed(ctx) {
@@ -92,7 +90,7 @@ impl ExternalExecutor {
 
     /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
-        if ctx.extensions().get::<ProjectCopy>().is_some() {
+        if ctx.facts().is_in_copy {
             let name = self.script.file.name();
             let sentence = format!(
                 "failed to run {name} without a sandbox: the run is on a copy of the project, which it could leave"
@@ -152,8 +150,7 @@ impl ExternalExecutor {
         let changes_home = !ctx.permissions().writable_home_paths().is_empty();
         let is_watched = ctx.extension::<WatchedAccess>().is_some();
         // One that is kept would go on in the copy of a project when that was looked at.
-        let is_in_copy =
-            ctx.extension::<ProjectCopy>().is_some() || ctx.extension::<Arc<ProjectOverlay>>().is_some();
+        let is_in_copy = ctx.facts().is_in_copy || ctx.extension::<Arc<ProjectOverlay>>().is_some();
         let is_last_run =
             worker.is_single_run() || state.is_some() || changes_home || is_watched || is_in_copy;
         let value = if is_last_run {

@@ -12,7 +12,6 @@ use crate::home_guard::HomeFolder;
 use crate::private_home::is_mount_point;
 use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::SkillRoots;
 use metier_core::host::{FileId, Files, SkillContext, file_id, git, metier_dirs, temp_dirs};
 use metier_core::policy::{
     Permission, is_within, protected_home_path, protected_home_paths, secret_paths_in_folders,
@@ -148,8 +147,7 @@ impl HomeFile {
             Err(_) => return Err(Refusal::Absent),
         }
         let named = METIER_FOLDERS.iter().map(|folder| home.join(folder));
-        let roots = ctx.extensions().get::<SkillRoots>().map(|SkillRoots(roots)| roots.as_slice());
-        let roots = roots.unwrap_or_default().iter().filter(|_| is_writable).cloned();
+        let roots = ctx.facts().skill_roots.iter().filter(|_| is_writable).cloned();
         let named = named.chain(metier_dirs::data_dir()).chain(roots);
         // By their own paths, too: a link can be made to lead elsewhere.
         let own = named.flat_map(|folder| [metier_dirs::resolve_existing(&folder), folder]);

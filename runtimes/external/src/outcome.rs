@@ -31,7 +31,7 @@ use crate::shell_text::{MisreadText, misread_shell_text};
 use crate::shown_path::shown_path;
 use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::executor::{SkillOutput, WatchedAccess, WithoutProjectPackages};
+use metier_core::executor::{SkillOutput, WatchedAccess};
 use metier_core::host::{
     EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, RefusedAccess, RefusedTarget,
     SandboxReport, SkillContext, misplaced_text,
@@ -505,7 +505,7 @@ fn package_hint(
     };
     let (help, hint) = missing_package_help(error_line(said)?, &search)
         .or_else(|| advised_package_help(said, has_no_network, packages, user_help))?;
-    let is_complete = WithoutProjectPackages::in_run(ctx).is_empty();
+    let is_complete = ctx.facts().untrusted_projects.is_empty();
     let help = if is_complete { help } else { format!("{help}; {NO_PROJECT_PACKAGES}") };
     Some((help, hint))
 }

@@ -8,7 +8,6 @@ use crate::interpreter::cache::InterpreterQuery;
 use crate::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::interpreter::version_manager::ShimCache;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::WithoutProjectPackages;
 use metier_core::host::SkillContext;
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_packages::{ChildPackages, Ecosystem, PreparedFiles, Requirements, SkillPackages};
@@ -56,7 +55,7 @@ pub(super) fn with_prepared_interpreter(
 /// The folder of the skill, if its modules find no packages in some projects.
 pub(super) fn node_boundary(ctx: &SkillContext, skill: &Path) -> Option<PathBuf> {
     let skill = skill.canonicalize().ok()?;
-    WithoutProjectPackages::in_run(ctx).iter().any(|project| !project.starts_with(&skill)).then_some(skill)
+    ctx.facts().untrusted_projects.iter().any(|project| !project.starts_with(&skill)).then_some(skill)
 }
 
 /// What is looked for to run a script in this project, without the interpreters of the projects that are refused. With a skill, those of

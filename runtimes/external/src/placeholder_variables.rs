@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use crate::audience::is_for_person;
 use crate::hints::script_text::ScriptText;
 use crate::hints::variable::{is_secret_name, unpassed_variables};
-use metier_core::executor::PlaceholderVariables;
 use metier_core::host::{SkillContext, random_stand_in};
 
 /// How many bytes of a script are searched.
@@ -23,7 +22,7 @@ pub(crate) fn add_placeholders(
     (name, source): (&str, &[u8]),
     to: &mut BTreeMap<OsString, OsString>,
 ) {
-    let is_trial = ctx.extensions().get::<PlaceholderVariables>().is_some() && is_for_person(ctx);
+    let is_trial = ctx.facts().has_placeholders && is_for_person(ctx);
     if !is_trial || source.is_empty() || source.len() > MAX_SEARCHED_SOURCE {
         return;
     }
@@ -48,7 +47,7 @@ pub(crate) fn add_placeholders(
 
 /// Whether a placeholder stood in for this variable, which the script of a trial reads and was not granted.
 pub(crate) fn has_placeholder(ctx: &SkillContext, variable: &str) -> bool {
-    ctx.extensions().get::<PlaceholderVariables>().is_some() && placeholder(ctx, variable).is_some()
+    ctx.facts().has_placeholders && placeholder(ctx, variable).is_some()
 }
 
 /// A random text in the place of this variable, if its value is a secret: of any other, scripts expect too much.

@@ -20,7 +20,6 @@ use crate::run_temp_dir::RunTempDir;
 use crate::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::user_packages::UserPackages;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{NewFiles, ReadablePaths};
 use metier_core::host::git::OutsideRepository;
 use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
@@ -168,9 +167,7 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     }
     read.extend(paths.packages.iter().map(|prepared| prepared.folder.as_path().into()));
     read.extend(paths.user_packages.into_iter().flat_map(UserPackages::folders).map(Into::into));
-    if let Some(ReadablePaths(others)) = ctx.extensions().get::<ReadablePaths>() {
-        read.extend(others.iter().map(Into::into));
-    }
+    read.extend(ctx.facts().readable_paths.iter().map(|path| path.as_path().into()));
     // The run holds these folders open, if the script comes from the skill that it runs for.
     let pin_open = |files: Result<&Files>, folder| match files {
         Ok(files) if files.root() == folder => pin_below(files, Path::new("")),
@@ -324,7 +321,7 @@ pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Resul
     if !exists("") || memchr::memmem::find(source, b"metier").is_some() {
         return Ok(());
     }
-    let can_be_created = |path: &String| NewFiles::in_run(ctx).contains(path);
+    let can_be_created = |path: &String| ctx.new_files().contains(path);
     let Some(path) = new_files(&writable, exists).into_iter().find(|path| !can_be_created(path)) else {
         return Ok(());
     };

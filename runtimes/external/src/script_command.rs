@@ -32,7 +32,7 @@ use crate::user_packages::UserPackages;
 use crate::{certificates, command, home, packages};
 use metier_core::client_variables::client_variables;
 use metier_core::error::{Result, SkillError};
-use metier_core::executor::{ConfiguredHosts, HandlerCall, Script, WithoutProjectPackages};
+use metier_core::executor::{HandlerCall, Script};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{Files, RunAuthority, SkillContext, file_id, temp_dirs};
 use metier_core::policy::Access;
@@ -153,7 +153,7 @@ impl ScriptCommand {
         // ES modules find neither the client nor packages by NODE_PATH.
         let has_packages = prepared.iter().any(|prepared| packages::is_node(&prepared.executable));
         if has_packages || boundary.is_some() || imports_client(program, self.file.source()) {
-            let boundary = boundary.as_deref().map(|skill| (skill, WithoutProjectPackages::in_run(ctx)));
+            let boundary = boundary.as_deref().map(|skill| (skill, &*ctx.facts().untrusted_projects));
             let clients = &self.services.api_clients;
             let own = clients.node_variables(boundary, || self.server_program(), avoided);
             for (name, value) in own.map_err(client_write_error)? {
@@ -339,7 +339,7 @@ impl ScriptCommand {
             Some(prepared) => interpreter.with_program(&prepared.executable),
             None => interpreter,
         };
-        let refused = WithoutProjectPackages::in_run(ctx);
+        let refused = &*ctx.facts().untrusted_projects;
         let skill = prepared.is_none().then_some(skill);
         let (projects, shims) = ((project, refused), ShimCache::default());
         let query = packages::interpreter_query(&interpreter, skill, projects, untrusted.clone(), &shims);
@@ -393,10 +393,8 @@ impl ScriptCommand {
         }
         let (secrets, roots) = (ctx.run_secrets(), &self.services.secret_hosts().roots);
         let rules = rules.map(|rules| rules.with_secrets(secrets, roots.clone()).with_approvals(ctx));
-        Ok(rules.map(|rules| match ctx.extensions().get::<ConfiguredHosts>() {
-            Some(ConfiguredHosts(hosts)) => Box::new(rules.with_configured_hosts(hosts.clone())),
-            None => Box::new(rules),
-        }))
+        let hosts = || ctx.facts().configured_hosts.to_vec();
+        Ok(rules.map(|rules| Box::new(rules.with_configured_hosts(hosts()))))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::audience::is_for_person;
-use metier_core::executor::{ProjectCopy, WatchedAccess};
+use metier_core::executor::WatchedAccess;
 use metier_core::host::SkillContext;
 use metier_core::host::untrusted::{self, UntrustedDirs};
 use metier_core::policy::Access;
@@ -87,10 +87,7 @@ pub fn has_module(module: &str) -> bool {
 
 /// Whether a person tries what a script would need: watched, and in a copy of the project.
 fn is_trial(ctx: &SkillContext) -> bool {
-    let extensions = ctx.extensions();
-    extensions.get::<WatchedAccess>().is_some()
-        && extensions.get::<ProjectCopy>().is_some()
-        && is_for_person(ctx)
+    ctx.extensions().get::<WatchedAccess>().is_some() && ctx.facts().is_in_copy && is_for_person(ctx)
 }
 
 fn is_python(program: &Path) -> bool {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::ChangeReviewer;
 use metier_core::host::{
     AccessRule, LogLevel, Param, RunFiles, RunThreadGuard, SkillContext, catch_panic, function,
 };
@@ -31,7 +30,7 @@ impl<'a> LocalBackend<'a> {
     fn review(&self, ctx: &SkillContext, text: &str) -> Result<Value> {
         let step = ctx.step().and_then(|at| self.plan.steps().get(at));
         let id = step.map_or("review", |step| step.id.as_str());
-        let Some(reviewer) = ctx.extension::<Arc<dyn ChangeReviewer>>() else {
+        let Some(reviewer) = &ctx.facts().reviewer else {
             ctx.log(
                 LogLevel::Info,
                 format!("the review {id} was passed over: nothing of a preview is applied"),

@@ -8,9 +8,7 @@ use serde_json::Value;
 use crate::backend::LocalBackend;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::own_context::run_with;
-use metier_core::executor::{
-    AppliedCopy, ChangeReviewer, ProjectCopy, Script, SkillExecutor, SkillInput, SkillOutput,
-};
+use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{SandboxReport, SkillContext};
 use metier_core::policy::{Permission, Watchdog};
 use metier_plan::{
@@ -86,7 +84,7 @@ impl SequenceExecutor {
             watchdog: &self.watchdog,
         };
         let result = drive.run(&input).map(SkillOutput::from);
-        if let Some(reviewer) = context.extension::<Arc<dyn ChangeReviewer>>()
+        if let Some(reviewer) = &context.facts().reviewer
             && context.caller().is_none()
         {
             reviewer.end(context);
@@ -106,15 +104,14 @@ impl SequenceExecutor {
             return Err(SkillError::new(ErrorKind::Denied, sentence)
                 .with_help("run it by itself, or put the review into the plan that calls it"));
         }
-        if context.extension::<AppliedCopy>().is_some() {
+        if context.facts().applies_copy {
             let sentence = format!(
                 "the plan of the skill {name} has a review, and the changes of this run would be applied without one"
             );
             return Err(SkillError::new(ErrorKind::Usage, sentence)
                 .with_help("run it without that: what its reviews apply can be undone"));
         }
-        let has_copy = context.extension::<ProjectCopy>().is_some();
-        if has_copy || context.extension::<Arc<dyn ChangeReviewer>>().is_some() {
+        if context.facts().is_in_copy || context.facts().reviewer.is_some() {
             return Ok(());
         }
         let sentence = format!(

@@ -17,8 +17,8 @@ use crate::engine::{Engine, EngineInner, Invocation};
 use crate::registry::{Skill, parallel_map};
 use crate::runtimes::{LookupCache, Runtime};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{RuntimeId, WithoutProjectPackages};
-use metier_core::host::{ContextBuilder, Extensions, Providers, SkillContext};
+use metier_core::executor::RuntimeId;
+use metier_core::host::{ContextBuilder, Extensions, Providers, SharedFacts, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_skill::contract::Dependency;
 
@@ -58,6 +58,9 @@ struct MainScript {
     checked: Option<Result<Vec<Requirement>>>,
 }
 
+/// With what the settings of a skill are read in a run.
+pub(in crate::engine) type RunSettings<'a> = (&'a Providers, &'a Extensions, &'a SharedFacts);
+
 /// Under which conditions the skills would run.
 #[derive(Clone)]
 pub(super) struct RunConditions {
@@ -71,13 +74,12 @@ pub(super) struct RunConditions {
 
 impl RunConditions {
     /// Those of a run without the interpreters and packages of these projects, if any.
-    fn refusing(refused: Option<Arc<[PathBuf]>>) -> Self {
-        Self { probe: None, refused: refused.unwrap_or_default(), lookups: Arc::default() }
+    fn refusing(refused: Arc<[PathBuf]>) -> Self {
+        Self { probe: None, refused, lookups: Arc::default() }
     }
 
-    /// Those of a run with these extensions.
-    fn of_run(extensions: &Extensions) -> Self {
-        Self::refusing(extensions.get().map(|WithoutProjectPackages(projects)| projects.clone()))
+    fn of_run(facts: &SharedFacts) -> Self {
+        Self::refusing(facts.untrusted_projects.clone())
     }
 }
 
@@ -164,23 +166,24 @@ impl Engine {
 impl EngineInner {
     /// Whether this script of the skill could run.
     pub(in crate::engine) fn availability(&self, skill: &Skill, choice: ScriptChoice<'_>) -> Availability {
-        self.check_current(skill, choice, RunConditions::refusing(None))
+        self.check_current(skill, choice, RunConditions::refusing(Arc::default()))
     }
 
     /// The same, with services and files looked for.
     pub(in crate::engine) fn probed_availability(&self, skill: &Skill) -> Availability {
-        let conditions = RunConditions { probe: Some(Probe::new()), ..RunConditions::refusing(None) };
+        let conditions =
+            RunConditions { probe: Some(Probe::new()), ..RunConditions::refusing(Arc::default()) };
         self.check_current(skill, ScriptChoice::Main, conditions)
     }
 
     /// The conditions of runs that a model chooses.
     fn conditions_for_model(&self) -> RunConditions {
-        RunConditions::refusing(Some(self.projects_without_trust()))
+        RunConditions::refusing(self.projects_without_trust())
     }
 
     /// The same for several skills, in their order.
     pub(in crate::engine) fn availabilities(&self, skills: &[&Skill]) -> Vec<Availability> {
-        self.check_several(skills, &RunConditions::refusing(None))
+        self.check_several(skills, &RunConditions::refusing(Arc::default()))
     }
 
     fn check_several(&self, skills: &[&Skill], conditions: &RunConditions) -> Vec<Availability> {
@@ -249,7 +252,7 @@ impl EngineInner {
     pub(in crate::engine) fn require_available(
         &self,
         (set, skill): (&Arc<SkillSet>, &Skill),
-        settings: (&Providers, &Extensions),
+        settings: RunSettings<'_>,
         cancel: &CancelToken,
     ) -> Result<()> {
         if !could_be_refused(skill) {
@@ -262,7 +265,7 @@ impl EngineInner {
     pub(in crate::engine) fn unselected_error(
         &self,
         (set, skill): (&Arc<SkillSet>, &Skill),
-        (providers, extensions): (&Providers, &Extensions),
+        settings: RunSettings<'_>,
         invocation: &Invocation,
         error: SkillError,
         cancel: &CancelToken,
@@ -271,10 +274,10 @@ impl EngineInner {
         if self.check_enabled(skill).is_err() || invocation.is_command {
             return error;
         }
-        if let Err(missing) = self.require_available((set, skill), (providers, extensions), cancel) {
+        if let Err(missing) = self.require_available((set, skill), settings, cancel) {
             return missing;
         }
-        let conditions = RunConditions::of_run(extensions);
+        let conditions = RunConditions::of_run(settings.2);
         AvailabilityCheck::new(self, set.clone(), conditions).other_content(skill, choice, error).reason
     }
 
@@ -282,14 +285,14 @@ impl EngineInner {
     pub(in crate::engine) fn run_requirements(
         &self,
         (set, skill): (&Arc<SkillSet>, &Skill),
-        (providers, extensions): (&Providers, &Extensions),
+        settings: RunSettings<'_>,
         cancel: &CancelToken,
     ) -> Result<(Vec<Requirement>, Option<SkillError>)> {
         if !requires_anything(skill) {
             return Ok((Vec::new(), None));
         }
-        let ctx = settings_context(skill, providers.clone(), extensions.clone(), cancel.child()).build();
-        let mut check = AvailabilityCheck::new(self, set.clone(), RunConditions::of_run(extensions));
+        let ctx = settings_context(skill, settings, cancel.child()).build();
+        let mut check = AvailabilityCheck::new(self, set.clone(), RunConditions::of_run(settings.2));
         check.path.push((skill.qualified_name(), skill.name().to_owned()));
         let contract = check.contract(skill, &ctx)?;
         let error = contract.error(skill);
@@ -305,11 +308,12 @@ impl EngineInner {
     ) -> T {
         let cancel = CancelToken::new();
         let _armed = self.watchdog.arm(Instant::now() + SETTINGS_TIMEOUT, &cancel);
-        let mut extensions = Extensions::default();
+        let mut facts = SharedFacts::default();
         if let Some(withheld) = self.withheld_values((set, skill), None, &cancel) {
-            extensions.insert(withheld);
+            facts.withheld_values = Some(Arc::new(withheld));
         }
-        read(&settings_context(skill, self.providers.clone(), extensions, cancel).build())
+        let settings = (&self.providers, &Extensions::default(), &facts);
+        read(&settings_context(skill, settings, cancel).build())
     }
 
     /// What the settings of the skill are, outside of a run.
@@ -612,15 +616,15 @@ fn runtime_requirement(runtime: RuntimeId, available: Result<()>) -> Requirement
 /// A context that has nothing but the values of settings.
 pub(in crate::engine) fn settings_context(
     skill: &Skill,
-    providers: Providers,
-    extensions: Extensions,
+    (providers, extensions, facts): RunSettings<'_>,
     cancel: CancelToken,
 ) -> ContextBuilder {
     let fields = skill.contract().map(|contract| contract.config.clone());
     SkillContext::builder(skill.name())
         .qualified_name(skill.qualified_name())
-        .providers(providers)
-        .extensions(extensions)
+        .providers(providers.clone())
+        .extensions(extensions.clone())
+        .facts(facts.clone())
         .config_fields(fields)
         .cancel(cancel)
 }

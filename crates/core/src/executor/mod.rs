@@ -10,14 +10,13 @@ pub mod testing;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{Result, SkillError};
-use crate::host::files::Delta;
-use crate::host::{RunFiles, SkillContext};
+use crate::error::Result;
+use crate::host::SkillContext;
 use crate::policy::Permission;
 
 pub use self::compiled_script::CompiledScript;
@@ -140,132 +139,10 @@ impl Serialize for RuntimeId {
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct DefiningFiles(pub Vec<PathBuf>);
 
-/// In the extensions of a run that a model chose, and of those that it calls: what a person approved for their own run is not
-/// approved for it, and what is only for the person is not told.
-pub struct ForModel;
-
-/// In the extensions of a run that a model chose: the projects that are not trusted as a whole, canonical. Interpreters and packages come
-/// from the skill and the system, not from these projects, where another script may have put them.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct WithoutProjectPackages(pub Arc<[PathBuf]>);
-
-impl WithoutProjectPackages {
-    /// The projects of which this run uses nothing.
-    pub fn in_run(ctx: &SkillContext) -> &[PathBuf] {
-        ctx.extensions().get::<Self>().map_or(&[], |Self(projects)| projects)
-    }
-}
-
-/// In the extensions of a run of a program that serves several callers: which of them it is for. No process is kept for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunOwner(pub usize);
-
-/// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct ReadablePaths(pub Vec<PathBuf>);
-
 /// In the extensions of a watched run: its sandbox observes what it wants to access, and what was refused is reported.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub struct WatchedAccess;
-
-/// In the extensions of a trial: a script is given random placeholders in the place of secrets that it reads and was not granted, so that it
-/// goes on and its other needs are seen.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct PlaceholderVariables;
-
-/// In the extensions of a run whose approver is asked about each host that a process tries to reach and nobody granted.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct HostQuestions;
-
-/// In the extensions of a run whose project is an overlay of its own: files that do not exist, relative to the project, which its processes
-/// may create there where it has the permission. What else they change in the folders around is not applied to the project.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct NewFiles {
-    /// The files.
-    pub paths: Vec<String>,
-    /// How many skills have called one another to get to the run. Those that it calls have the same overlay and other permissions, and the
-    /// folders are not open to them.
-    pub depth: usize,
-}
-
-impl NewFiles {
-    /// The files that the processes of this run may create.
-    pub fn in_run(ctx: &SkillContext) -> &[String] {
-        let own = ctx.extensions().get::<Self>().filter(|files| files.depth == ctx.depth());
-        own.map_or(&[], |files| &files.paths)
-    }
-}
-
-/// In the extensions of a run on a copy of the project, which a process without a sandbox could leave.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct ProjectCopy;
-
-/// In the extensions of a run on a copy of the project that only the host functions know, and of those that it calls.
-#[derive(Clone)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "there are no copies"))]
-pub struct ProjectDelta {
-    /// Where its changes go.
-    pub delta: Arc<Delta>,
-    /// Why no process has the copy: it would see the project itself.
-    pub refusal: SkillError,
-}
-
-/// In the extensions of a run on a copy of the project whose changes are applied without a question when it has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct AppliedCopy;
-
-/// In the extensions of a run of a plan that has reviews: the plan runs in copies of the project until the last of them.
-pub trait ChangeReviewer: Send + Sync {
-    /// Shows a person what the steps so far have changed in the copy, with this text of the plan, and applies it if the person agrees. Returns
-    /// the value of the step, and the files that later steps see.
-    fn review(&self, ctx: &SkillContext, step: &str, text: &str) -> Result<(Value, RunFiles)>;
-
-    /// Ends the copy of a plan that has ended; what no review has applied is lost, and the log says so.
-    fn end(&self, ctx: &SkillContext);
-}
-
-/// In the extensions of a run of which its caller shows more than the outcome has, such as what it changed: takes out of a value what is taken out of
-/// the outcome.
-#[derive(Clone, Default)]
-pub struct OutcomeFilter(Arc<OnceLock<ValueFilter>>);
-
-type ValueFilter = Box<dyn Fn(Value) -> Value + Send + Sync>;
-
-impl OutcomeFilter {
-    /// Set once, when the script has ended.
-    pub fn set(&self, filter: impl Fn(Value) -> Value + Send + Sync + 'static) {
-        let _ = self.0.set(Box::new(filter));
-    }
-
-    /// The value without secrets of the run; as it is if nothing has run.
-    pub fn apply(&self, value: Value) -> Value {
-        match self.0.get() {
-            Some(filter) => filter(value),
-            None => value,
-        }
-    }
-}
-
-/// In the extensions of a run that was to be undoable and is not: why.
-#[derive(Clone, Debug)]
-pub struct UndoGap(pub String);
-
-/// The folders in which skills are looked for: a process that changes one makes skills.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct SkillRoots(pub Vec<PathBuf>);
-
-/// Hosts that the user has configured: a process that may connect to them may do so wherever they are.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
-pub struct ConfiguredHosts(pub Vec<String>);
 
 /// A script in the form that its runtime loads.
 #[derive(Clone, Debug)]

@@ -32,6 +32,7 @@ mod tool;
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -49,6 +50,7 @@ use super::read_record::ReadRecord;
 use super::redaction::Redaction;
 use super::report::RunReports;
 use super::run_events::RunEvents;
+use super::run_facts::{InheritedTrust, NewFiles, OutcomeFilter, ProjectDelta, RunOwner, WithheldValues};
 use super::run_id::RunId;
 use super::secret_broker::SecretBroker;
 use super::secret_origin::SecretOrigin;
@@ -126,6 +128,7 @@ struct ContextInner {
     span: Option<Box<tracing::Span>>,
     providers: Providers,
     extensions: Extensions,
+    facts: SharedFacts,
     caller: Option<Box<SkillContext>>,
     callee_limits: Option<Box<Limits>>,
     /// Shared budgets, each made where it is first needed, as most small runs need none.
@@ -149,6 +152,90 @@ struct ContextInner {
     broker: OnceLock<Arc<SecretBroker>>,
     /// Whether all that it may use are entered there.
     has_entered_secrets: AtomicBool,
+}
+
+/// What the engine and the runtimes know of a run, and its script does not see. The skills that it calls have the same, but for what is said to be
+/// its own.
+#[derive(Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of the run")]
+pub struct RunFacts {
+    /// Whether a model chose it, or a run that calls it: what a person approved for their own run is not approved for it, and what is only for
+    /// the person is not shown.
+    pub is_for_model: bool,
+    /// Whether the approver is asked about each host that a process tries to reach and nobody granted.
+    pub has_host_questions: bool,
+    /// Whether it is a trial: a script is given random placeholders in the place of secrets that it reads and was not granted, so that it goes on
+    /// and its other needs are seen.
+    pub has_placeholders: bool,
+    /// Whether nothing runs, and the value of an earlier call is there already.
+    pub is_completed_call: bool,
+    /// Whether it works in a copy of the project, which a process without a sandbox could leave.
+    pub is_in_copy: bool,
+    /// Whether the changes in the copy are applied without a question when it has ended.
+    pub applies_copy: bool,
+    /// The copy, if only the host functions know it.
+    pub delta: Option<Arc<ProjectDelta>>,
+    /// What its processes may create, if its project is an overlay of its own for that.
+    pub new_files: Option<Arc<NewFiles>>,
+    /// Reviews the changes of a plan that has reviews: the plan runs in copies of the project until the last of them.
+    pub reviewer: Option<Arc<dyn ChangeReviewer>>,
+    /// Is given what is taken out of its outcome.
+    pub outcome_filter: Option<OutcomeFilter>,
+    /// Is notified of what it reads and is refused.
+    pub listener: Option<Arc<dyn AccessListener>>,
+    /// What the skills that it calls inherit of its trust.
+    pub inherited_trust: Option<Arc<InheritedTrust>>,
+    /// Its own, if the user's configuration sets anything for its skill.
+    pub withheld_values: Option<Arc<WithheldValues>>,
+    /// The projects that are not trusted as a whole, canonical, if a model chose the run. Interpreters and packages come from the skill and the
+    /// system, not from these projects, where another script may have put them.
+    pub untrusted_projects: Arc<[PathBuf]>,
+    /// For whom it is, in a program that serves several callers.
+    pub owner: Option<RunOwner>,
+    /// Files and folders besides its own that a process may read: what a package manager needs. They are real paths.
+    pub readable_paths: Arc<[PathBuf]>,
+    /// Hosts that the user has configured: a process that may connect to them may do so wherever they are.
+    pub configured_hosts: Arc<[String]>,
+    /// The folders in which skills are looked for: a process that changes one makes skills.
+    pub skill_roots: Arc<[PathBuf]>,
+}
+
+/// What is known of a run; takes no memory where all is as usual.
+#[derive(Clone, Default)]
+pub struct SharedFacts(Option<Arc<RunFacts>>);
+
+impl Deref for SharedFacts {
+    type Target = RunFacts;
+
+    fn deref(&self) -> &RunFacts {
+        static USUAL: LazyLock<RunFacts> = LazyLock::new(RunFacts::default);
+        self.0.as_deref().unwrap_or_else(|| &USUAL)
+    }
+}
+
+impl DerefMut for SharedFacts {
+    fn deref_mut(&mut self) -> &mut RunFacts {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+}
+
+/// Is notified of what a run reads and is refused.
+pub trait AccessListener: Send + Sync {
+    /// The run reads the secret of this name. An error keeps it from that.
+    fn on_secret(&self, ctx: &SkillContext, name: &str, origin: &SecretOrigin) -> Result<()>;
+
+    /// A call of this host function was refused.
+    fn on_refusal(&self, ctx: &SkillContext, function: &'static str, error: &SkillError);
+}
+
+/// Reviews the changes of a plan.
+pub trait ChangeReviewer: Send + Sync {
+    /// Shows a person what the steps so far have changed in the copy, with this text of the plan, and applies it if the person agrees. Returns
+    /// the value of the step, and the files that later steps see.
+    fn review(&self, ctx: &SkillContext, step: &str, text: &str) -> Result<(Value, RunFiles)>;
+
+    /// Ends the copy of a plan that has ended; what no review has applied is lost, and the log says so.
+    fn end(&self, ctx: &SkillContext);
 }
 
 /// Where the steps of a plan are recorded, and the project whose they are.
@@ -248,6 +335,17 @@ impl SkillContext {
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl SkillContext {
+    /// What the engine and the runtimes know of this run.
+    pub fn facts(&self) -> &SharedFacts {
+        &self.inner.facts
+    }
+
+    /// The files that the processes of this run may create.
+    pub fn new_files(&self) -> &[String] {
+        let own = self.facts().new_files.as_ref().filter(|files| files.depth == self.depth());
+        own.map_or(&[], |files| &files.paths)
+    }
+
     pub fn extensions(&self) -> &Extensions {
         &self.inner.extensions
     }

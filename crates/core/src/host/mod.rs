@@ -43,6 +43,7 @@ mod redaction;
 mod refused_access;
 mod report;
 mod run_events;
+mod run_facts;
 mod run_id;
 mod secret_broker;
 mod secret_origin;
@@ -60,7 +61,6 @@ mod value_size;
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub mod visibility_lock;
 
-pub use self::access_listener::{AccessListener, RunListener};
 pub use self::async_providers::{
     Async, AsyncApprover, AsyncConfigProvider, AsyncFileProvider, AsyncHttpClient, AsyncSamplingProvider,
     AsyncSecretProvider, AsyncStoreProvider, AsyncToolProvider,
@@ -85,8 +85,7 @@ pub use self::file_stat::{FolderId, file_id};
 pub use self::fixtures::Fixtures;
 pub use self::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 pub use self::functions::{
-    ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint, function, functions,
-    misplaced_text,
+    ConfigState, WITHHELD, WITHHELD_HELP, config_help, config_hint, function, functions, misplaced_text,
 };
 pub use self::host_lookup::HostLookup;
 pub use self::host_paths::HostPaths;
@@ -94,6 +93,7 @@ pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
 pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
+pub use self::run_facts::{InheritedTrust, NewFiles, OutcomeFilter, ProjectDelta, RunOwner, WithheldValues};
 pub use self::run_id::{RunId, RunThreadGuard, works_for_run};
 pub use self::secret_broker::{
     HostSecrets, RunSecrets, SecretBroker, StreamConcealment, StreamReplacement, is_dropped_header,
@@ -107,10 +107,11 @@ pub use self::user_cache::MacKey;
 pub use self::user_cache::{CacheLimits, UserCache};
 pub use args::Args;
 pub use context::{
-    ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer, ConfigProvider, ConsentReason,
-    ContextBuilder, FileProvider, HostApiClient, HttpClient, HttpRequest, HttpResponse, Providers, RunFiles,
-    SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, SamplingProvider, SecretProvider,
-    SkillContext, SkillProvider, StopReason, StoreProvider, Tool, ToolProvider,
+    AccessListener, ApprovalNeed, ApprovalRequest, Approver, AuthorizationRequest, Authorizer,
+    ChangeReviewer, ConfigProvider, ConsentReason, ContextBuilder, FileProvider, HostApiClient, HttpClient,
+    HttpRequest, HttpResponse, Providers, RunFacts, RunFiles, SampleMessage, SampleRequest, SampleResponse,
+    SampleRole, SampleUsage, SamplingProvider, SecretProvider, SharedFacts, SkillContext, SkillProvider,
+    StopReason, StoreProvider, Tool, ToolProvider,
 };
 pub use file_stat::open_regular;
 pub use files::{ChangeDecision, FileChange, FileChangeKind, Files};

@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use metier_core::executor::{ForModel, HostQuestions};
 use metier_core::host::{SkillContext, is_placeholder_host};
 use metier_core::policy::DEFAULT_PORTS;
 
@@ -34,9 +33,8 @@ impl HostApprovals {
     /// `None` if nobody is asked in this run: never where a model has chosen it, since an unread script could send the whole project
     /// anywhere by a question that looks harmless. A process of several runs has nobody to ask either.
     pub(super) fn new(ctx: &SkillContext) -> Option<Arc<Self>> {
-        let extensions = ctx.extensions();
-        let is_asked = extensions.get::<HostQuestions>().is_some()
-            && extensions.get::<ForModel>().is_none()
+        let is_asked = ctx.facts().has_host_questions
+            && !ctx.facts().is_for_model
             && ctx.permissions().has_approver()
             && ctx.worker().is_none();
         is_asked

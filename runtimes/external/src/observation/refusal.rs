@@ -9,7 +9,6 @@ use crate::observation::baseline;
 use crate::observation::run_files::{Covered, Place, RunFiles};
 use crate::policy::names_folder;
 use crate::shown_path::is_typable;
-use metier_core::executor::ProjectCopy;
 use metier_core::host::{LeftoverPlace, SkillContext};
 use metier_core::policy::{Access, Permission};
 use metier_sandbox::{AccessKind, ObservedAccess, PRIVATE_TMP};
@@ -180,7 +179,7 @@ fn passing_file_grant(
     rest: &Path,
     kind: AccessKind,
 ) -> Option<Result<String, &'static str>> {
-    let is_in_copy = ctx.extensions().get::<ProjectCopy>().is_some();
+    let is_in_copy = ctx.facts().is_in_copy;
     let exists = |path: &Path| path.symlink_metadata().is_ok();
     let is_gone = kind == AccessKind::Create && !exists(path) && path.parent().is_some_and(exists);
     // What nobody may write was not made.

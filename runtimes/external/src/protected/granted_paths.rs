@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::protected::scan_result::ScanResult;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{DefiningFiles, NewFiles};
+use metier_core::executor::DefiningFiles;
 use metier_core::host::{Files, HostPaths, SkillContext, begins_with, git};
 use metier_core::policy::{Access, PathProtection, Permissions, is_within};
 use metier_sandbox::PinnedPath;
@@ -151,7 +151,7 @@ impl GrantedPath {
 
 /// The folders of files that the run may create in an overlay of its own.
 pub(crate) fn folders_of_new_files(ctx: &SkillContext) -> impl Iterator<Item = &str> {
-    NewFiles::in_run(ctx)
+    ctx.new_files()
         .iter()
         .filter(|file| ctx.permissions().allows(&Access::write(file.as_str())))
         .map(|file| file.rsplit_once('/').map_or("", |(folder, _)| folder))

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use super::*;
-use metier_core::executor::{ForModel, ProjectCopy, WatchedAccess};
-use metier_core::host::{Extensions, RefusedAccess, RefusedTarget};
+use metier_core::executor::WatchedAccess;
+use metier_core::host::{Extensions, RefusedAccess, RefusedTarget, SharedFacts};
 use metier_sandbox::{ForkServerSource, Launcher, SandboxLevel};
 
 /// Whether this is the test of that name in a process of its own, whose home and `PATH` are in this folder. If not, the test has passed
@@ -36,16 +36,17 @@ fn has_own_home(name: &str) -> Option<PathBuf> {
 
 /// What a watched run of this script is refused, as lines. The script must end well.
 fn refused_lines(stage: &Fixture) -> Vec<String> {
-    refused_lines_with(stage, Extensions::default())
+    refused_lines_with(stage, SharedFacts::default())
 }
 
-fn refused_lines_with(stage: &Fixture, extensions: Extensions) -> Vec<String> {
-    refused_lines_by(&SHARED, stage, extensions)
+fn refused_lines_with(stage: &Fixture, facts: SharedFacts) -> Vec<String> {
+    refused_lines_by(&SHARED, stage, facts)
 }
 
-fn refused_lines_by(services: &ExternalServices, stage: &Fixture, mut extensions: Extensions) -> Vec<String> {
+fn refused_lines_by(services: &ExternalServices, stage: &Fixture, facts: SharedFacts) -> Vec<String> {
+    let mut extensions = Extensions::default();
     extensions.insert(WatchedAccess);
-    let ctx = stage.builder(&stage.cancel).extensions(extensions).build();
+    let ctx = stage.builder(&stage.cancel).extensions(extensions).facts(facts).build();
     let executor = load(&stage.script, services).unwrap();
     let value = executor.execute_with_context(stage.input.clone(), Some(&ctx));
     let refused = ctx.take_redacted_refused_accesses().into_inner();
@@ -204,8 +205,8 @@ fn a_file_of_the_home_names_its_grant_and_a_secret_none() {
         assert_eq!(refused_lines(&stage), expected, "{mode} {granted}");
     }
     // What lies there is not for a model.
-    let mut for_model = Extensions::default();
-    for_model.insert(ForModel);
+    let mut for_model = SharedFacts::default();
+    for_model.is_for_model = true;
     for path in
         ["~/.app/config.json".to_owned(), absolute(".app/config.json"), "/tmp/x".into(), "/etc/shadow".into()]
     {
@@ -213,11 +214,11 @@ fn a_file_of_the_home_names_its_grant_and_a_secret_none() {
     }
 }
 
-/// The extensions of a run in a copy of the project, which may write there.
-fn trial() -> Extensions {
-    let mut extensions = Extensions::default();
-    extensions.insert(ProjectCopy);
-    extensions
+/// A run in a copy of the project, which may write there.
+fn trial() -> SharedFacts {
+    let mut facts = SharedFacts::default();
+    facts.is_in_copy = true;
+    facts
 }
 
 /// Without what a line counts.
@@ -253,7 +254,7 @@ fn a_trial_imports_what_the_user_installed_and_names_the_grant() {
             .replace("true", "True")
             .replace("false", "False")
     };
-    let refused = |source: &str, extensions| without_counts(refused_lines_with(&python(source), extensions));
+    let refused = |source: &str, facts| without_counts(refused_lines_with(&python(source), facts));
     let package = format!("~/{site}/own_package user-packages");
     assert_eq!(refused(&is_found(true), trial()), [package.as_str()]);
     // What only looks whether it is there finds it, too.
@@ -262,9 +263,9 @@ fn a_trial_imports_what_the_user_installed_and_names_the_grant() {
     assert_eq!(refused("import own_package.inner", trial()), [format!("~/{site} user-packages")]);
     // A script that imports none of them needs none, and only a trial for a person has them.
     assert_eq!(refused("import json", trial()), [""; 0]);
-    assert_eq!(refused(&is_found(false), Extensions::default()), [""; 0]);
+    assert_eq!(refused(&is_found(false), SharedFacts::default()), [""; 0]);
     let mut for_model = trial();
-    for_model.insert(ForModel);
+    for_model.is_for_model = true;
     assert_eq!(refused(&is_found(false), for_model), [""; 0]);
     let mut stage = python(&is_found(true));
     stage.grants = vec!["user-packages"];
@@ -427,7 +428,7 @@ fn without_namespaces_what_landlock_refuses_is_reported() {
         let stage = python(&format!("import os\ntry: {body}\nexcept OSError: pass"));
         fs::create_dir(stage.file("reports")).unwrap();
         fs::write(stage.file(".env"), "KEY=x").unwrap();
-        assert_eq!(refused_lines_by(&services, &stage, Extensions::default()), expected, "{body}");
+        assert_eq!(refused_lines_by(&services, &stage, SharedFacts::default()), expected, "{body}");
     }
 }
 

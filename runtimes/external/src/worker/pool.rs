@@ -18,9 +18,9 @@ use crate::policy::ProjectAccess;
 use crate::protected::fingerprint::Fingerprint;
 use crate::worker::process::{WorkerProcess, WorkerResult};
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::executor::SkillInput;
 use metier_core::executor::idle_pool::IdlePool;
-use metier_core::executor::{RunOwner, SkillInput};
-use metier_core::host::{FolderId, SkillContext};
+use metier_core::host::{FolderId, RunOwner, SkillContext};
 use metier_core::policy::{Limits, Permissions, SandboxMode, SkillDigest};
 
 /// Maximum number of idle workers of one script.
@@ -75,7 +75,7 @@ impl WorkerKey {
             project_id: FolderId::new(project).map_err(|source| {
                 SkillError::io(format_args!("failed to open {}", project.display()), source)
             })?,
-            owner: ctx.extension::<RunOwner>().copied(),
+            owner: ctx.facts().owner,
             // What is approved later does not widen the sandbox of the process.
             permissions: ctx.permissions().frozen(),
             limits: ctx.limits().clone(),

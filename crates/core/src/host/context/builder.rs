@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::change_decisions::ChangeDecisions;
-use super::{ContextInner, HostApiClient, JournalPlace, Providers, SkillContext};
+use super::{ContextInner, HostApiClient, JournalPlace, Providers, SharedFacts, SkillContext};
 use crate::host::event::Observer;
 use crate::host::extensions::Extensions;
 use crate::host::files::Files;
@@ -39,6 +39,7 @@ pub struct ContextBuilder {
     span: Option<Box<tracing::Span>>,
     providers: Providers,
     extensions: Extensions,
+    facts: SharedFacts,
     caller: Option<SkillContext>,
     callee_limits: Option<Box<Limits>>,
     host_memory: Option<u64>,
@@ -76,6 +77,7 @@ impl ContextBuilder {
             span: None,
             providers: Providers::default(),
             extensions: Extensions::default(),
+            facts: SharedFacts::default(),
             caller: None,
             callee_limits: None,
             host_memory: None,
@@ -151,6 +153,7 @@ impl ContextBuilder {
             span: self.span,
             providers: self.providers,
             extensions: self.extensions,
+            facts: self.facts,
             caller: self.caller.map(Box::new),
             callee_limits: self.callee_limits,
             thread_budget: self.thread_budget.map(OnceLock::from).unwrap_or_default(),
@@ -220,6 +223,12 @@ impl ContextBuilder {
     /// The values that the embedder attached to the invocation.
     pub fn extensions(mut self, extensions: Extensions) -> Self {
         self.extensions = extensions;
+        self
+    }
+
+    /// What the engine and the runtimes know of the run.
+    pub fn facts(mut self, facts: SharedFacts) -> Self {
+        self.facts = facts;
         self
     }
 

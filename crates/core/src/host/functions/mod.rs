@@ -16,6 +16,6 @@ mod write;
 
 pub(super) use callees::is_own_tool;
 pub use secret_requests::misplaced_text;
-pub use settings::{ConfigState, WITHHELD, WITHHELD_HELP, WithheldValues, config_help, config_hint};
+pub use settings::{ConfigState, WITHHELD, WITHHELD_HELP, config_help, config_hint};
 pub(super) use settings::{read_secret, read_value};
 pub use table::{function, functions};

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
-use crate::host::{Args, ConfigProvider, RunListener, SecretOrigin, SecretProvider, SkillContext};
+use crate::host::{Args, ConfigProvider, SecretOrigin, SecretProvider, SkillContext};
 use crate::policy::{Access, ConfigField, ConfigRequirement};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
@@ -100,15 +100,6 @@ pub enum ConfigState {
     Unknown,
 }
 
-/// What the user's configuration sets for the skill, and whether it is withheld because the skill is not trusted. Every run of a
-/// skill for which there is something says so.
-pub struct WithheldValues {
-    /// Whether they are withheld.
-    pub is_withheld: bool,
-    /// The names of the settings and secrets.
-    pub names: Vec<String>,
-}
-
 impl SkillContext {
     /// The settings of the skill: those that it declares, or all where it declares none. Those whose names are those of secrets, and
     /// values with a password in them, are redacted from now on, wherever they come from.
@@ -153,7 +144,7 @@ impl SkillContext {
 
     /// Whether the user's configuration sets the value of that name, which the skill does not get because it is not trusted.
     fn withholds(&self, key: &str) -> bool {
-        let withheld = self.extension::<WithheldValues>().filter(|withheld| withheld.is_withheld);
+        let withheld = self.facts().withheld_values.as_ref().filter(|withheld| withheld.is_withheld);
         withheld.is_some_and(|withheld| withheld.names.iter().any(|name| name == key))
     }
 
@@ -383,7 +374,7 @@ type ProvidedSecret = (String, Option<Vec<String>>);
 /// The value of the secret of that name, which is redacted from now on. Whether the run may have it is checked by the caller.
 pub(in crate::host) fn read_value(ctx: &SkillContext, name: &str) -> Result<Option<ProvidedSecret>> {
     let is_declared = || ctx.config_fields().iter().any(|field| field.secret && field.key == name);
-    let is_reported = ctx.extension::<RunListener>().is_some();
+    let is_reported = ctx.facts().listener.is_some();
     let provided = match &ctx.providers().secrets {
         Some(provider) => {
             let asked = name.to_owned();
