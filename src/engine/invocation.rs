@@ -12,8 +12,8 @@ use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::WatchedAccess;
 use metier_core::host::{
-    Approver, Environment, Extensions, KeepPaths, LeftoverPath, Observer, OutputSinks, Providers, RunFacts,
-    SharedFacts, SkillContext, StdinSource,
+    Approver, Environment, Extensions, LeftoverPath, Observer, OutputSinks, Providers, RunFacts, SharedFacts,
+    SkillContext, StdinSource,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,
@@ -179,14 +179,14 @@ impl Invocation {
     /// It is read once, by the process of the invoked skill, on a thread of its own, which a source that blocks may keep after the
     /// run; what the thread has read by then is gone.
     pub fn stdin(mut self, source: impl Read + Send + 'static) -> Self {
-        self.extensions.insert(StdinSource::new(source));
+        self.facts.stdin = Some(Arc::new(StdinSource::new(source)));
         self
     }
 
     /// The same with a text, which whoever is asked about the call is shown.
     #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "the server has such texts"))]
     pub(crate) fn stdin_text(mut self, text: String) -> Self {
-        self.extensions.insert(StdinSource::text(text));
+        self.facts.stdin = Some(Arc::new(StdinSource::text(text)));
         self
     }
 
@@ -202,8 +202,8 @@ impl Invocation {
         stdout: impl Write + Send + 'static,
         stderr: impl Write + Send + 'static,
     ) -> Self {
-        let is_limited = self.extensions.get::<OutputSinks>().is_some_and(|sinks| sinks.is_limited);
-        self.extensions.insert(OutputSinks { is_limited, ..OutputSinks::new(stdout, stderr) });
+        let is_limited = self.facts.output_sinks.as_ref().is_some_and(|sinks| sinks.is_limited);
+        self.facts.output_sinks = Some(OutputSinks { is_limited, ..OutputSinks::new(stdout, stderr) });
         self
     }
 
@@ -222,17 +222,14 @@ impl Invocation {
     /// # }
     /// ```
     pub fn keep(mut self, path: LeftoverPath) -> Self {
-        let mut paths = self.extensions.get::<KeepPaths>().cloned().unwrap_or_default();
-        paths.0.push(path);
-        self.extensions.insert(paths);
+        self.facts.leftovers_to_copy.push(path);
         self
     }
 
     /// Applies the output limit of the run to each stream of [`Invocation::stream_output`].
     pub fn limit_streams(mut self) -> Self {
-        let sinks = self.extensions.get::<OutputSinks>().cloned();
-        let sinks = sinks.unwrap_or_else(|| OutputSinks::new(std::io::sink(), std::io::sink()));
-        self.extensions.insert(OutputSinks { is_limited: true, ..sinks });
+        let new = || OutputSinks::new(std::io::sink(), std::io::sink());
+        self.facts.output_sinks.get_or_insert_with(new).is_limited = true;
         self
     }
 
@@ -369,9 +366,7 @@ impl Invocation {
     }
 
     fn with_environment(mut self, change: impl FnOnce(&mut Environment)) -> Self {
-        let mut environment = self.extensions.get::<Environment>().cloned().unwrap_or_default();
-        change(&mut environment);
-        self.extensions.insert(environment);
+        change(Arc::make_mut(self.facts.environment.get_or_insert_default()));
         self
     }
 

@@ -11,7 +11,7 @@ use crate::engine::preview::{Purpose, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::run_terms::RunTerms;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{KeepPaths, Providers, RefusedAccess, RefusedTarget, SkillContext};
+use metier_core::host::{Providers, RefusedAccess, RefusedTarget, SkillContext};
 use metier_core::policy::{Access, PathProtection, Permission, SandboxMode};
 use metier_external::{ProjectOverlay, new_files};
 
@@ -38,12 +38,11 @@ impl RunTerms<'_> {
             is_reached && !path.split('/').any(|part| part.starts_with('.'))
         };
         files.retain(is_plain);
-        let extensions = &self.extensions;
         let has_other_writer = || {
             let is_own_folder = |permission: &Permission| permission.name() == "own-folder";
-            extensions.get::<KeepPaths>().is_some() || self.granted().any(is_own_folder)
+            !self.facts.leftovers_to_copy.is_empty() || self.granted().any(is_own_folder)
         };
-        let is_in_copy = || self.facts.is_in_copy || extensions.get::<Arc<ProjectOverlay>>().is_some();
+        let is_in_copy = || self.facts.is_in_copy || self.extensions.get::<Arc<ProjectOverlay>>().is_some();
         let is_unsandboxed = || {
             self.sandbox_mode == SandboxMode::Off
                 || self

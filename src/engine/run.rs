@@ -38,9 +38,8 @@ use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::outcome::{CachedResult, RedactedOutcome, RunWarning};
 use metier_core::host::{
-    AddressSpaceReservation, CallAccess, ContextBuilder, Environment, EventKind, Files, KeepPaths, LogLevel,
-    OutputSinks, Providers, Redaction, RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext,
-    StdinSource, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, CallAccess, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction,
+    RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
 };
 use metier_core::policy::{
     CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, Permission, Permissions, RunArguments,
@@ -504,7 +503,7 @@ impl EngineInner {
     ) -> Result<LoadedScript> {
         let RunTerms { set, skill, selected, limits, execution_mode, cancel, .. } = terms;
         cancel.check()?;
-        terms.extensions.get::<Environment>().map_or(Ok(()), Environment::check)?;
+        terms.facts.environment.as_ref().map_or(Ok(()), |environment| environment.check())?;
         let (runtime, mode) = (selected.runtime, *execution_mode);
         let executor = catch_runtime_panic(|| {
             self.script_cache.load(&self.runtimes, runtime, &script, (mode, set.generation), cancel)
@@ -658,15 +657,15 @@ fn journal_file(RunTerms { skill, selected, journal, caller, .. }: &RunTerms<'_>
 
 /// Only the process of an external script has standard streams of its own.
 fn require_streams(terms: &RunTerms<'_>, worker: Option<WorkerOptions>) -> Result<()> {
-    let RunTerms { extensions, facts, caller, selected, .. } = terms;
-    let has_stdin = extensions.get::<StdinSource>().is_some();
-    let has_sinks = extensions.get::<OutputSinks>().is_some();
+    let RunTerms { facts, caller, selected, .. } = terms;
+    let has_stdin = facts.stdin.is_some();
+    let has_sinks = facts.output_sinks.is_some();
     if has_sinks && caller.is_none() && facts.is_for_model {
         let sentence = "failed to pass the output of the script on as it comes: a model reads it, so it is sanitized when it is whole";
         return Err(SkillError::new(ErrorKind::Usage, sentence)
             .with_help("run it without that; the outcome has the value and the output"));
     }
-    let has_copies = extensions.get::<KeepPaths>().is_some();
+    let has_copies = !facts.leftovers_to_copy.is_empty();
     let wants_streams = has_stdin || has_sinks || has_copies;
     if !wants_streams || caller.is_some() || !terms.is_in_process() && worker.is_none() {
         return Ok(());

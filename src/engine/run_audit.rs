@@ -12,7 +12,7 @@ use crate::engine::audit::{cut, gate, redacted, redacted_text, who, write_after}
 use crate::engine::run_terms::FoundSkill;
 use metier_core::error::{ErrorKind, Result};
 use metier_core::executor::SkillInput;
-use metier_core::host::{Environment, LogLevel, RefusedConnection, RunId, SkillContext};
+use metier_core::host::{LogLevel, RefusedConnection, RunId, SkillContext};
 use metier_core::policy::{GrantOrigin, GrantReport, Permission, SkillDigest};
 
 /// Input and arguments that are larger, in bytes of JSON, are not recorded.
@@ -177,7 +177,7 @@ fn grants(context: &SkillContext, granted: &[(Permission, GrantOrigin)]) -> Vec<
 /// Whether the run may still learn secrets that its caller has put into the input.
 fn may_learn_secrets(context: &SkillContext) -> bool {
     let is_source = |name: &str| ["secret", "env"].contains(&name);
-    let has_environment = context.extension::<Environment>().is_some();
+    let has_environment = context.facts().environment.is_some();
     has_environment
         || std::iter::successors(Some(context), |ctx| ctx.caller())
             .any(|ctx| ctx.permissions().effective().iter().any(|permission| is_source(permission.name())))

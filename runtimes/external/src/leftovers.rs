@@ -11,7 +11,7 @@ use crate::permission_hint::permission_hint;
 use crate::private_home::is_mount_point;
 use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
-use metier_core::host::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace, SkillContext};
+use metier_core::host::{Leftover, LeftoverPath, LeftoverPlace, SkillContext};
 use metier_core::policy::{Access, Limits};
 use metier_state::files_left_in;
 
@@ -119,7 +119,7 @@ pub(super) fn report_leftovers(
 
 /// Fails if the caller wants something copied of a run that has no folders of its own.
 pub(super) fn require_none_wanted(ctx: &SkillContext) -> Result<()> {
-    if ctx.extensions().get::<KeepPaths>().is_none() || ctx.caller().is_some() {
+    if ctx.facts().leftovers_to_copy.is_empty() || ctx.caller().is_some() {
         return Ok(());
     }
     let sentence = "failed to copy what the script leaves: without a sandbox it has no folders of its own";
@@ -164,9 +164,9 @@ fn warn_of_leftovers(ctx: &SkillContext, name: &str, left: &[Leftover]) {
 
 /// Copies what the caller wants; the first error.
 fn copy_all(ctx: &SkillContext, home: Option<&Path>, tmp: &Path) -> (Vec<Leftover>, Option<SkillError>) {
-    let wanted = ctx.extensions().get::<KeepPaths>().filter(|_| ctx.caller().is_none());
+    let wanted = ctx.facts().leftovers_to_copy.iter().filter(|_| ctx.caller().is_none());
     let (mut copies, mut failure) = (Vec::new(), None);
-    for wanted in wanted.into_iter().flat_map(|KeepPaths(paths)| paths) {
+    for wanted in wanted {
         let folder = match wanted.place {
             LeftoverPlace::Tmp => Some(tmp),
             _ => home,

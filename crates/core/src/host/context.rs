@@ -28,6 +28,7 @@ mod reports;
 mod sample;
 mod sample_stream;
 mod sampling;
+mod streams;
 mod tool;
 
 use std::any::Any;
@@ -45,6 +46,7 @@ use self::sample_stream::SampleStream;
 use super::call_access::{CallAccess, CallRecorder};
 use super::extensions::Extensions;
 use super::files::{ChangeDecision, FileChange, FileEditor, Files, FilesView};
+use super::leftovers::LeftoverPath;
 use super::memory::HostMemory;
 use super::read_record::ReadRecord;
 use super::redaction::Redaction;
@@ -55,6 +57,8 @@ use super::run_id::RunId;
 use super::secret_broker::SecretBroker;
 use super::secret_origin::SecretOrigin;
 use super::steps::StepReport;
+use super::streams::{OutputSinks, StdinSource};
+use super::variables::Environment;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::host_paths::HostPaths;
 use crate::host::log::RunLog;
@@ -196,6 +200,14 @@ pub struct RunFacts {
     pub readable_paths: Arc<[PathBuf]>,
     /// Hosts that the user has configured: a process that may connect to them may do so wherever they are.
     pub configured_hosts: Arc<[String]>,
+    /// The variables that it brings. Which of them reach a process, its permissions decide.
+    pub environment: Option<Arc<Environment>>,
+    /// Where its standard input comes from, if no skill calls it.
+    pub stdin: Option<Arc<StdinSource>>,
+    /// Where its output goes as it comes, if no skill calls it.
+    pub output_sinks: Option<OutputSinks>,
+    /// What is copied into the project after the run, if no skill calls it.
+    pub leftovers_to_copy: Vec<LeftoverPath>,
     /// The folders in which skills are looked for: a process that changes one makes skills.
     pub skill_roots: Arc<[PathBuf]>,
 }

@@ -1,24 +1,17 @@
-//! The environment variables that the process of an external script is given besides those that every script has.
+//! Which environment variables the process of an external script is given besides those that every script has, and which are redacted.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use serde_json::Value;
 
 use super::address_password::{passwords, percent_decoded};
 use super::context::SkillContext;
 use super::functions::{read_secret, read_value};
+use super::variables::{Environment, MAX_VALUE_BYTES, is_secret_value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::LogLevel;
-use crate::policy::{
-    Access, Permission, check_allowed_name, check_variable_name, is_secret_setting, is_secret_variable,
-};
-
-/// Maximum number of variables of one invocation.
-const MAX_VARIABLES: usize = 512;
-
-/// Maximum bytes of one value.
-const MAX_VALUE_BYTES: usize = 64 << 10;
+use crate::policy::{Access, Permission, check_allowed_name, check_variable_name, is_secret_setting};
 
 /// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
 const MIN_PASSWORD_CHARS: usize = 8;
@@ -29,88 +22,19 @@ const MIN_SETTING_CHARS: usize = 4;
 /// A number is redacted from this many digits, if it is a secret by its name: shorter ones are counts.
 const MIN_SECRET_DIGITS: usize = 6;
 
-/// The variables that an invocation brings. Which of them reach a process, its permissions decide; the skills that the invoked one
-/// calls inherit them.
-#[derive(Clone, Default)]
-pub struct Environment {
-    variables: BTreeMap<String, Variable>,
-    /// Whether what is not among them is read from the environment of this process.
-    inherits: bool,
-}
-
-#[derive(Clone)]
-struct Variable {
-    value: String,
-    /// Whether the value is redacted, whatever the name says.
-    is_secret: bool,
-}
-
-impl Environment {
-    /// Adds a variable.
-    pub fn set(&mut self, name: String, value: String, is_secret: bool) {
-        self.variables.insert(name, Variable { value, is_secret });
-    }
-
-    /// The names and values of its variables, in the order of the names.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.variables.iter().map(|(name, variable)| (name.as_str(), variable.value.as_str()))
-    }
-
-    /// Adds the variables of this process.
-    pub fn inherit(&mut self) {
-        self.inherits = true;
-    }
-
-    /// Fails if a variable cannot be given to a process. No error contains a value.
-    pub fn check(&self) -> Result<()> {
-        let unusable = |name: &str, reason: &str| {
-            let sentence =
-                format!("the environment variable {} is not usable: {reason}", name.escape_debug());
-            Err(SkillError::new(ErrorKind::Usage, sentence))
-        };
-        if self.variables.len() > MAX_VARIABLES {
-            let sentence = format!("a run takes at most {MAX_VARIABLES} environment variables");
-            return Err(SkillError::new(ErrorKind::Usage, sentence));
-        }
-        for (name, variable) in &self.variables {
-            if let Err(reason) = check_variable_name(name) {
-                return unusable(name, &reason);
-            }
-            if variable.value.len() > MAX_VALUE_BYTES {
-                return unusable(name, &format!("its value is larger than {MAX_VALUE_BYTES} bytes"));
-            }
-            if variable.value.contains('\0') {
-                return unusable(name, "its value has a NUL character");
-            }
-        }
-        Ok(())
-    }
-
-    /// The value of a variable, and whether it is secret.
-    fn get(&self, name: &str) -> Option<(OsString, bool)> {
-        if let Some(Variable { value, is_secret }) = self.variables.get(name) {
-            return Some((value.into(), *is_secret || is_secret_value(name, value.as_ref())));
-        }
-        let value = std::env::var_os(name).filter(|value| self.inherits && value.len() <= MAX_VALUE_BYTES)?;
-        let is_secret = is_secret_value(name, &value);
-        Some((value, is_secret))
-    }
-}
-
-/// Whether a value is secret by its name, or since it is an address or the settings of a connection with a password in it.
-fn is_secret_value(name: &str, value: &OsStr) -> bool {
-    is_secret_variable(name) || !passwords(&value.to_string_lossy()).is_empty()
-}
-
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
 impl SkillContext {
+    fn environment(&self) -> Option<&Environment> {
+        self.facts().environment.as_deref()
+    }
+
     /// The values that a secret of this name has now: that of the providers, or that of a variable and the passwords in it.
     pub(crate) fn secret_values(&self, name: &str) -> Result<Vec<String>> {
         let mut values = self.declared_variables(name);
         if self.permissions().allows(&self.permissions().secret_access(name)) {
             values.extend(read_value(self, name)?.map(|(value, _)| value));
         }
-        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        let brought = self.environment().and_then(|environment| environment.get(name));
         if let Some((value, _)) = brought {
             let value = value.to_string_lossy().into_owned();
             for password in passwords(&value) {
@@ -159,15 +83,15 @@ impl SkillContext {
 
     /// The names of the variables that the invocation sets.
     pub fn variable_names(&self) -> Vec<String> {
-        let own = self.extension::<Environment>();
+        let own = self.environment();
         own.into_iter().flat_map(Environment::variables).map(|(name, _)| name.to_owned()).collect()
     }
 
     /// What the invocation and the configuration give the run besides its input: variables, settings, and how it runs.
     pub fn circumstances(&self) -> Result<Value> {
-        let own = self.extension::<Environment>();
+        let own = self.environment();
         let variables: Vec<_> = own.into_iter().flat_map(Environment::variables).collect();
-        let inherits = own.is_some_and(|environment| environment.inherits);
+        let inherits = own.is_some_and(Environment::inherits);
         let has_journal = self.journal_file().is_some();
         Ok(serde_json::json!([
             variables,
@@ -184,11 +108,9 @@ impl SkillContext {
     /// Redacts from now on every secret that the run was given or may read, whether or not it has read it. Returns the names and values of
     /// those that it is granted.
     pub fn learn_granted_secrets(&self) -> Vec<(String, String)> {
-        let own = self.extension::<Environment>().map(|environment| &environment.variables);
-        for (name, Variable { value, is_secret }) in own.into_iter().flatten() {
-            if *is_secret || is_secret_value(name, value.as_ref()) {
-                self.learn_secret_and_passwords(name, value);
-            }
+        let own = self.environment();
+        for (name, value) in own.into_iter().flat_map(Environment::secrets) {
+            self.learn_secret_and_passwords(name, value);
         }
         let mut granted = Vec::new();
         for name in self.permitted_secret_names() {
@@ -251,12 +173,12 @@ impl SkillContext {
 impl SkillContext {
     /// Whether there is a value for this variable, permitted or not.
     pub fn has_variable(&self, name: &str) -> bool {
-        self.extensions().get::<Environment>().is_some_and(|environment| environment.get(name).is_some())
+        self.environment().is_some_and(|environment| environment.get(name).is_some())
     }
 
     /// The same for a value that is not a secret, by its name or by a password in it.
     pub fn has_plain_variable(&self, name: &str) -> bool {
-        let value = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        let value = self.environment().and_then(|environment| environment.get(name));
         value.is_some_and(|(_, is_secret)| !is_secret)
     }
 
@@ -275,7 +197,7 @@ impl SkillContext {
     pub fn process_variables(&self) -> Result<BTreeMap<OsString, OsString>> {
         self.check_secret_names()?;
         let mut variables = BTreeMap::new();
-        if let Some(environment) = self.extensions().get::<Environment>() {
+        if let Some(environment) = self.environment() {
             for name in self.permitted("env") {
                 let Some((value, is_secret)) = environment.get(&name) else { continue };
                 if is_secret {
@@ -309,7 +231,7 @@ impl SkillContext {
     /// The value of a variable from which a setting is declared to come, and whether it is secret: as the invocation sets it, or else as
     /// it is in this process. Whether the run may read it is checked by the caller.
     pub fn config_variable(&self, name: &str) -> Option<(String, bool)> {
-        let brought = self.extensions().get::<Environment>().and_then(|environment| environment.get(name));
+        let brought = self.environment().and_then(|environment| environment.get(name));
         let (value, is_secret) = brought.or_else(|| {
             let value = std::env::var_os(name).filter(|value| value.len() <= MAX_VALUE_BYTES)?;
             let is_secret = is_secret_value(name, &value);
@@ -323,38 +245,4 @@ impl SkillContext {
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
 pub fn variable_access(name: &str) -> Option<Access> {
     check_variable_name(name).is_ok().then(|| Access::env(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_secret_by_its_name_or_by_a_password_in_an_address() {
-        for (name, value, is_secret) in [
-            ("API_KEY", "x", true),
-            ("DATABASE_URL", "postgres://me:hunter2@db/x", true),
-            ("DATABASE_URL", "postgres://me@db/x", false),
-            ("HOMEPAGE", "https://example.com/a:b@c", false),
-            ("REMOTE", "https://hunter2@host/x.git", true),
-            ("CONNECTION", "Server=db;Password=hunter2", true),
-            ("PORT", "8080", false),
-        ] {
-            assert_eq!(is_secret_value(name, value.as_ref()), is_secret, "{name} {value}");
-        }
-    }
-
-    #[test]
-    fn what_no_process_can_be_given_is_refused_without_its_value() {
-        let long = "s3cret".repeat(20_000);
-        for (name, value) in [("PATH", "s3cret"), ("A-B", "s3cret"), ("A", "s3cret\0"), ("A", &long)] {
-            let mut environment = Environment::default();
-            environment.set(name.into(), value.into(), false);
-            let error = environment.check().unwrap_err();
-            assert!(error.kind() == ErrorKind::Usage && !error.message().contains("s3cret"), "{error}");
-        }
-        let mut many = Environment::default();
-        (0..=MAX_VARIABLES).for_each(|number| many.set(format!("A{number}"), String::new(), false));
-        assert!(many.check().is_err());
-    }
 }

@@ -43,11 +43,6 @@ pub struct Leftover {
     pub copied_to: Option<String>,
 }
 
-/// What a caller wants to have copied into the project after the run.
-#[derive(Clone, Debug, Default)]
-#[doc(hidden)]
-pub struct KeepPaths(pub Vec<LeftoverPath>);
-
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl Leftover {

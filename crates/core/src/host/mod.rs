@@ -57,6 +57,7 @@ pub mod untrusted;
 #[cfg(feature = "user-cache")]
 mod user_cache;
 mod value_size;
+mod variables;
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub mod visibility_lock;
@@ -74,7 +75,7 @@ pub use self::dir_cleaner::{DirCleaner, OPEN_BY_NAME, open_unlocked};
 #[cfg(unix)]
 #[cfg(unix)]
 pub use self::doubtful_permission::opens_more;
-pub use self::environment::{Environment, variable_access};
+pub use self::environment::variable_access;
 pub use self::event::{Event, EventKind, Observer, OutputStream, PlanStep};
 pub use self::explain::{
     AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport, ScriptGuesses, TreeKill,
@@ -89,7 +90,7 @@ pub use self::functions::{
 };
 pub use self::host_lookup::HostLookup;
 pub use self::host_paths::HostPaths;
-pub use self::leftovers::{KeepPaths, Leftover, LeftoverPath, LeftoverPlace};
+pub use self::leftovers::{Leftover, LeftoverPath, LeftoverPlace};
 pub use self::log::{LogLevel, LogLine, Progress};
 pub use self::output_lines::ProcessOutput;
 pub use self::run_events::{PanicSafeObserver, RunEvents};
@@ -143,3 +144,4 @@ pub use tool_providers::{LayeredTools, ToolLayer};
 pub use value_size::memory_size;
 #[cfg(unix)]
 pub use value_size::{check_value_memory, memory_size_of_json, to_json};
+pub use variables::Environment;

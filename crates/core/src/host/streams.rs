@@ -3,8 +3,6 @@
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::context::SkillContext;
-
 /// Where standard input comes from. It can be read once.
 pub struct StdinSource {
     source: Mutex<Option<Box<dyn Read + Send>>>,
@@ -38,42 +36,21 @@ impl StdinSource {
         let text = text.into();
         Self { text: Some(text.clone()), ..Self::new(std::io::Cursor::new(Arc::<[u8]>::from(text))) }
     }
+
+    /// All of it, if that is a text that was there from the beginning.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// What it is read from, for the first who takes it.
+    pub(super) fn take(&self) -> Option<Box<dyn Read + Send>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl OutputSinks {
     /// These two, without a limit.
     pub fn new(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
         Self { stdout: Arc::new(Mutex::new(stdout)), stderr: Arc::new(Mutex::new(stderr)), is_limited: false }
-    }
-}
-
-#[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
-impl SkillContext {
-    fn stdin_source(&self) -> Option<&StdinSource> {
-        self.extensions().get::<StdinSource>().filter(|_| self.caller().is_none())
-    }
-}
-
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
-    /// Whether its standard input is passed through. A skill that another one calls has none of the streams of the invocation.
-    pub fn has_stdin_source(&self) -> bool {
-        self.stdin_source().is_some()
-    }
-
-    /// All of its standard input, if that is a text that was there from the beginning.
-    pub fn stdin_text(&self) -> Option<&str> {
-        self.stdin_source()?.text.as_deref()
-    }
-
-    /// What its standard input is read from, for the first process that takes it.
-    pub fn take_stdin(&self) -> Option<Box<dyn Read + Send>> {
-        self.stdin_source()?.source.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Where its output goes, in place of the outcome.
-    pub fn output_sinks(&self) -> Option<&OutputSinks> {
-        self.extensions().get::<OutputSinks>().filter(|_| self.caller().is_none())
     }
 }
