@@ -98,6 +98,7 @@ pub(super) struct LoadedScript {
 }
 
 impl EngineInner {
+    /// Runs a skill to its end. What is here is for those who watch: events, the log, the audit log; the steps are in `run_found`.
     pub(super) fn run(&self, mut invocation: Invocation) -> Outcome {
         match self.pending_approver(&invocation) {
             Ok(None) => {}
