@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat_with, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat, renameat_with,
+    unlinkat,
 };
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
@@ -94,8 +95,13 @@ impl MovedFolders {
         loop {
             let place = CString::new(format!("lifted-{}", self.count)).unwrap_or_default();
             self.count += 1;
-            match renameat_with(folder, name, top, &place, RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => {}
+            let moved = match renameat_with(folder, name, top, &place, RenameFlags::NOREPLACE) {
+                // NFS and 9p know only the plain call, by which a folder replaces nothing but an empty one.
+                Err(Errno::INVAL | Errno::NOSYS) => renameat(folder, name, top, &place),
+                moved => moved,
+            };
+            match moved {
+                Err(Errno::EXIST | Errno::NOTEMPTY) => {}
                 moved => {
                     self.pending.push(place);
                     return moved;
