@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, fstatfs, statx};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, fstatfs, statx};
 
 use metier_core::host::FileId;
 
@@ -82,7 +82,14 @@ impl FolderStamp {
 pub(super) fn is_local(folder: &File) -> bool {
     // ext2 to ext4, XFS, Btrfs, tmpfs, F2FS: the numbers of linux/magic.h.
     let known = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010];
-    fstatfs(folder).is_ok_and(|about| known.contains(&about.f_type))
+    fstatfs(folder).is_ok_and(|about| known.contains(&about.f_type)) && has_own_flags(folder)
+}
+
+/// Whether the file system has flags for files, as all of these have (tmpfs since Linux 6.0): 9p reports the type of the file system on
+/// its server, and has none.
+fn has_own_flags(folder: &File) -> bool {
+    let found = statx(folder, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE);
+    found.is_ok_and(|found| found.stx_attributes_mask.contains(StatxAttributes::IMMUTABLE))
 }
 
 #[cfg(test)]
