@@ -28,6 +28,26 @@ pub fn slowness() -> u64 {
     std::env::var(SLOWNESS_VARIABLE).map_or(1, |factor| factor.parse().unwrap())
 }
 
+/// Where the files of a file server lie for a client and for the server itself, such as `/mnt/nfs=/export`.
+const SERVER_VARIABLE: &str = "METIER_SANDBOX_SERVER";
+
+/// Whether the fixtures lie on a file server.
+pub fn has_server() -> bool {
+    std::env::var_os(SERVER_VARIABLE).is_some()
+}
+
+/// The path of a file for the server that it lies on, by which another machine changes it.
+pub fn server_side(path: &Path) -> PathBuf {
+    let Ok(server) = std::env::var(SERVER_VARIABLE) else { return path.to_owned() };
+    let (client, server) = server.split_once('=').unwrap();
+    path.strip_prefix(client).map_or_else(|_| path.to_owned(), |rest| Path::new(server).join(rest))
+}
+
+/// Whether the server has nothing but paths for files, as that of 9p in QEMU: what comes to the path of a file is that file.
+pub fn has_server_of_paths() -> bool {
+    std::env::var(SERVER_VARIABLE).is_ok_and(|server| server.starts_with("/mnt/9p="))
+}
+
 /// The program that starts scripts in sandboxes; without the command line the host itself does.
 pub fn helper() -> Option<PathBuf> {
     let named = std::env::var_os(HELPER_VARIABLE).map(PathBuf::from);
@@ -71,9 +91,11 @@ pub fn has_mount_root() -> bool {
     level() == SandboxLevel::Namespaces && landlock_abi() == 0
 }
 
-/// Whether a script has a `/tmp` of its own, in which this path is not.
-pub fn has_private_tmp(path: &str) -> bool {
-    level() == SandboxLevel::Namespaces && path.starts_with("/tmp/")
+/// Whether this path is in `/tmp` or in the home, of which a script has its own.
+pub fn is_in_private_folder(path: &str) -> bool {
+    let folders = ["/tmp".into()].into_iter().chain(private_home());
+    level() == SandboxLevel::Namespaces
+        && folders.into_iter().any(|folder| Path::new(path).starts_with(folder))
 }
 
 /// The home folder of the user, at whose path the script has one of its own, if it has.

@@ -111,7 +111,7 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
         fixture.builder().helper(helper(&fixture, &line).unwrap()).sandbox_mode(SandboxMode::BestEffort);
     let best = builder.build().unwrap().run(fixture.invocation());
     // A private `/tmp` does not have the other place.
-    let expected = if fixture::has_private_tmp(&again) { "ran\n" } else { "secret\nran\n" };
+    let expected = if fixture::is_in_private_folder(&again) { "ran\n" } else { "secret\nran\n" };
     assert_eq!(best.process.unwrap().stdout, expected);
     assert!(!best.sandbox.unwrap().protected_paths);
     assert!(best.log.iter().any(|line| line.level == LogLevel::Warn), "{:?}", best.log);

@@ -2,7 +2,7 @@
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, has_mount_root, has_private_tmp, private_home};
+use crate::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
 
 pub const CASES: &[Case] = &[
     case("E26", "devices, /dev/shm, /tmp, /proc, /sys, folders of the system", devices),
@@ -31,7 +31,7 @@ const OF_ITS_OWN_ROOT: [&str; 14] = [
 fn devices() -> CaseResult {
     // What is not there at all is as good as refused.
     let mut own = Vec::new();
-    if has_private_tmp("/tmp/x") {
+    if is_in_private_folder("/tmp/x") {
         own.extend(["/tmp/metier-x: done", "/tmp: done"]);
     }
     if has_mount_root() {

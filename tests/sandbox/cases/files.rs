@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, has_mount_root, has_private_tmp, private_home};
+use crate::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
 
 pub const CASES: &[Case] = &[
     case("E19", "to read, list and run what is outside", see),
@@ -52,7 +52,7 @@ fn homes() -> CaseResult {
 fn look() -> CaseResult {
     let fixture = Fixture::attacker("files", &[])?;
     let outside = fixture.name("outside");
-    let expected = if has_private_tmp(&outside) || has_mount_root() {
+    let expected = if is_in_private_folder(&outside) || has_mount_root() {
         "stat: ENOENT\nhandle: ENOENT\nchdir: ENOENT\n"
     } else {
         "stat: done\nhandle: done\nchdir: done\n"

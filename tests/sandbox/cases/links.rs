@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, slowness};
+use crate::fixture::{Fixture, server_side, slowness};
 
 pub const CASES: &[Case] = &[
     case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
@@ -98,18 +99,20 @@ fn hard_link() -> CaseResult {
 /// The scratch folder is removed by the host, which must neither crash nor leave it. The tree grows at its top, as each step
 /// down would cost a walk through all above it.
 fn depth() -> CaseResult {
+    // Enough for a path of more than 4,096 bytes.
+    let levels = 8000 / slowness().min(3);
     let fixture = Fixture::python(
-        "import os
+        "import os, sys
 os.chdir(os.environ['TMPDIR'])
 print(os.getcwd())
 os.mkdir('d')
 open('d/leaf', 'w').close()
-for _ in range(8000):
+for _ in range(int(sys.argv[1])):
     os.mkdir('x')
     os.rename('d', 'x/d')
     os.rename('x', 'd')",
     );
-    let ran = fixture.run();
+    let ran = fixture.args(&[&levels.to_string()]).run();
     let scratch = ran.assert_ok().stdout().trim().to_owned();
     assert!(!std::path::Path::new(&scratch).exists(), "{scratch} was left");
     Ok(())
@@ -159,18 +162,17 @@ fn outside_fixture() -> Fixture {
 fn run_while_swapping(fixture: &Fixture, path: &str) -> Vec<String> {
     const LONG_ENOUGH: usize = 25;
     let too_long = Duration::from_secs(20 * slowness());
-    let (place, link) = (fixture.at(path), fixture.at("swapped"));
+    let [place, link] = [path, "swapped"].map(|path| server_side(&fixture.at(path)));
     symlink(fixture.at("outside"), &link).unwrap();
     let engine = fixture.engine();
     let is_over = AtomicBool::new(false);
-    let swap = |place: &Path| renameat_with(CWD, place, CWD, &link, RenameFlags::EXCHANGE).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 for pause in [2, 15, 5, 40, 25, 150] {
-                    swap(&place);
+                    exchange(&place, &link);
                     std::thread::sleep(Duration::from_millis(pause * slowness()));
-                    swap(&place);
+                    exchange(&place, &link);
                     std::thread::sleep(Duration::from_millis(pause * slowness()));
                 }
             }
@@ -186,6 +188,19 @@ fn run_while_swapping(fixture: &Fixture, path: &str) -> Vec<String> {
         is_over.store(true, Ordering::Relaxed);
         said
     })
+}
+
+/// Exchanges a folder and a link, at once where the file system can.
+fn exchange(one: &Path, other: &Path) {
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL) => {
+            let between = other.with_extension("between");
+            for (from, to) in [(one, &*between), (other, one), (&between, other)] {
+                fs::rename(from, to).unwrap();
+            }
+        }
+        exchanged => exchanged.unwrap(),
+    }
 }
 
 fn planted() -> CaseResult {

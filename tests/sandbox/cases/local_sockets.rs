@@ -296,7 +296,7 @@ for place in ['.', 'out', os.environ['METIER_SKILL_DIR'], '/dev/shm', '/run', '/
     let ran = fixture.run();
     // Landlock sees a folder that is mounted below the `/tmp` of a run as a part of it.
     let skill = fixture.name("skills/x");
-    let is_below_tmp = has_local_sockets() && fixture::has_private_tmp(&skill);
+    let is_below_tmp = has_local_sockets() && fixture::is_in_private_folder(&skill);
     let places = [".", "out", &*skill];
     let below: Vec<String> = places
         .iter()

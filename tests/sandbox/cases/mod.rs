@@ -2,6 +2,7 @@
 
 mod devices;
 mod endings;
+mod file_server;
 mod files;
 mod granted;
 mod hidden;
@@ -61,6 +62,7 @@ const MOUNT_ROOT_CASES: &[&[Case]] = &[
     others::CASES,
     own::CASES,
     granted::CASES,
+    file_server::CASES,
 ];
 
 /// Every attack there is.
@@ -87,6 +89,7 @@ const ALL_CASES: &[&[Case]] = &[
     granted::CASES,
     endings::CASES,
     older::CASES,
+    file_server::CASES,
 ];
 
 /// Held by what fills quotas that all scripts of a user share (timers, signals that wait, descriptors on their way through sockets), and

@@ -9,7 +9,7 @@ use metier::policy::SandboxLevel;
 
 use super::case;
 use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
-use crate::fixture::{self, Fixture, has_private_tmp};
+use crate::fixture::{self, Fixture, is_in_private_folder};
 use crate::not_run::find_program;
 
 pub const CASES: &[Case] = &[
@@ -168,7 +168,7 @@ fn programs() -> CaseResult {
     let tool = fixture.name("outside/tool");
     let ran = fixture.args(&[&tool]).run();
     // A private `/tmp` does not even have it.
-    let code = if ran.stdout() == "127\n" && has_private_tmp(&tool) { 127 } else { 126 };
+    let code = if ran.stdout() == "127\n" && is_in_private_folder(&tool) { 127 } else { 126 };
     assert_eq!((ran.stdout(), ran.process().exit_code), (format!("{code}\n").as_str(), Some(code)));
     assert!(
         ran.error().help().is_some_and(|help| {

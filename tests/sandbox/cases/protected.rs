@@ -9,7 +9,7 @@ use metier::registry::{Root, Roots, Scope};
 
 use super::case;
 use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, RunResult, has_private_tmp};
+use crate::fixture::{Fixture, RunResult, is_in_private_folder};
 use crate::many_names::create_names;
 
 pub const CASES: &[Case] = &[
@@ -532,7 +532,7 @@ fn project_moved() -> CaseResult {
     });
     let ran = fixture.result(outcome);
     // In a private `/tmp` the path still leads to the project that it began with.
-    let is_private = has_private_tmp(&fixture.name("project"));
+    let is_private = is_in_private_folder(&fixture.name("project"));
     ran.assert_stdout(if is_private { "written\n" } else { "refused\n" });
     assert_eq!(fs::read(fixture.at("before/own")).is_ok_and(|text| text == b"x\n"), is_private);
     assert_eq!(fs::read(fixture.at("project/own")).unwrap(), b"another's\n");
