@@ -59,7 +59,8 @@ fn launch_request(project: &std::path::Path, script: &str) -> LaunchRequest {
         folder: project.into(),
         sandbox: sandbox_policy(project),
         cleanup_dirs: Vec::new(),
-        timeout_ms: 10_000,
+        // Longer than a program of Python takes to start in an emulated machine.
+        timeout_ms: 60_000,
     }
 }
 
