@@ -41,20 +41,20 @@ fuzz fuzzer="all" seconds="60":
 # What takes too long for CI: a hundred times the runs and kills of the tests, 10,000 calls of the server, and fuzzers for so many seconds each
 soak seconds="1800":
     METIER_SOAK_RUNS=1000000 cargo test --release --all-features --test soak -- --nocapture
-    METIER_SOAK_CALLS=10000 cargo test --release --all-features --test mcp soak -- --nocapture
-    METIER_SOAK_KILLS=5000 cargo test --release --all-features --test kill -- --nocapture
+    METIER_SOAK_CALLS=10000 cargo test --release --all-features --test server mcp::soak -- --nocapture
+    METIER_SOAK_KILLS=5000 cargo test --release --all-features --test command kill:: -- --nocapture
     just loaded
     fuzz/run all {{seconds}}
 
 # The WebAssembly plug-ins of the tests in Extism itself, whose answers must be the recorded ones
 oracle:
     cargo build --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
-    METIER_ORACLE=target/oracle/debug/oracle cargo test --all-features --test wasm extism
+    METIER_ORACLE=target/oracle/debug/oracle cargo test --all-features --test languages wasm::extism
 
 # The answers of Extism recorded anew, after a case was added or changed
 record-oracle:
     cargo build --manifest-path tests/oracle/Cargo.toml --target-dir target/oracle
-    METIER_ORACLE=target/oracle/debug/oracle METIER_ORACLE_RECORD=1 cargo test --all-features --test wasm extism
+    METIER_ORACLE=target/oracle/debug/oracle METIER_ORACLE_RECORD=1 cargo test --all-features --test languages wasm::extism
 
 # The sandbox on Debian's kernels 5.10, 6.1 and 6.12, or with `arm64` on that of its next release, each in an emulated machine, half an hour
 # for one; `short` takes four minutes; `filesystems` tries NFS, 9p and overlayfs

@@ -1,14 +1,12 @@
 //! The skills that ship do what the cases beside them say, and are valid for everybody.
 
-#[path = "support/not_run.rs"]
-mod not_run;
-
 use std::path::Path;
 
 use metier::cases::{Case, CaseStatus, Suite, discover_cases};
 use metier::registry::{Registry, Root, Roots, Scope, Skill};
 use metier::skill::{Profile, SkillLocation, parse};
-use not_run::{not_run, print_uncaptured};
+
+use crate::support::not_run::{not_run, print_uncaptured};
 
 #[test]
 fn every_case_of_every_skill_holds() {

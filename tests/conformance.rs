@@ -1,14 +1,4 @@
 //! The host API means the same in every language: each row's example, run in each, against one answer.
-#![cfg(any(
-    feature = "lua-runtime",
-    feature = "rhai-runtime",
-    feature = "wasm-runtime",
-    all(feature = "sandboxed", target_os = "linux")
-))]
-#![allow(missing_docs)]
-
-#[path = "support/not_run.rs"]
-mod not_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,9 +13,10 @@ use metier::host::{
 use metier::policy::{CancelToken, ExecutionMode, Limits, Permission, Permissions, RequestedPermissions};
 use metier_core::host::AccessRule;
 use metier_core::policy::{PathProtection, Watchdog};
-use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::not_run::{find_program, not_run};
 
 /// The program behind `metier ctx`, if this build has it; the variable is set for builds that leave it out, too.
 const METIER: Option<&str> = if cfg!(feature = "cli") { option_env!("CARGO_BIN_EXE_metier") } else { None };

@@ -1,5 +1,4 @@
 //! What the fuzzers start from and what they found, read without one: each file whole, and cut short at every place.
-#![allow(missing_docs)]
 
 use std::path::Path;
 

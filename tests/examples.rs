@@ -1,13 +1,9 @@
 //! The programs in examples/ are short, and print what their readers expect. Cargo builds them with the tests.
 
-#[path = "support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use not_run::not_run;
+use crate::support::not_run::not_run;
 
 const NEEDS_LUA: Option<&str> =
     if cfg!(feature = "lua-runtime") { None } else { Some("built without lua-runtime") };

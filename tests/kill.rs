@@ -1,16 +1,12 @@
 //! A run that is killed at any moment is taken up again: no finished step is repeated, and none is lost.
-#![cfg(all(unix, feature = "cli"))]
-#![allow(missing_docs)]
-
-#[path = "support/cli.rs"]
-mod cli;
 
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use cli::Project;
 use serde_json::{Value, json};
+
+use crate::support::cli::Project;
 
 /// Kills, unless the variable asks for more.
 const KILLS: usize = 200;

@@ -112,6 +112,26 @@ fn nothing_unfinished_is_left_lying_about() {
     }
 }
 
+#[test]
+fn every_file_in_tests_belongs_to_a_program() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(package.join(path)).unwrap();
+    let mut modules = BTreeSet::new();
+    for program in read("Cargo.toml").split("[[test]]\nname = \"").skip(1) {
+        let name = program.split('"').next().unwrap();
+        let text = read(&format!("tests/{name}.rs"));
+        let declared = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        modules.extend(declared.chain([name]).map(str::to_owned));
+    }
+    assert!(modules.len() > 20, "the programs were not found");
+    for entry in package.join("tests").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let is_module = path.extension().is_some_and(|ending| ending == "rs") || path.join("mod.rs").exists();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(!is_module || modules.contains(name), "no program of tests has {}", path.display());
+    }
+}
+
 /// The first names after `crate::` in this text, outside `#[cfg(test)]` modules.
 fn imported_modules(text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();

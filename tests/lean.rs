@@ -2,15 +2,13 @@
 #![cfg(all(unix, feature = "lua-runtime", not(feature = "http"), not(feature = "json-schema")))]
 #![allow(missing_docs)]
 
-#[path = "engine/project.rs"]
-#[allow(dead_code, reason = "what the engine's tests need besides")]
-mod project;
+mod support;
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
 use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
-use project::{Project, granted, kind, value};
 use serde_json::{Value, json};
+use support::engine::{Project, granted, kind, value};
 
 const REQUEST: &str = r#"return ctx.http("https://example.com/").status"#;
 

@@ -1,19 +1,12 @@
 //! What `metier new` promises.
-#![cfg(all(feature = "cli", feature = "lua-runtime"))]
-#![allow(missing_docs)]
-
-#[path = "support/cli.rs"]
-mod cli;
-#[path = "support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
 
 use std::fs;
 
-use cli::Project;
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-use not_run::not_run;
 use serde_json::json;
+
+use crate::support::cli::{Answer, Project};
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+use crate::support::not_run::{not_run, print_uncaptured};
 
 /// The runtimes whose templates need no interpreter.
 const IN_PROCESS: &[&str] = &[
@@ -45,7 +38,7 @@ fn every_runtime() -> impl Iterator<Item = &'static str> {
     IN_PROCESS.iter().copied().chain(INTERPRETED.iter().map(|(runtime, ..)| *runtime))
 }
 
-fn new(project: &Project, args: &[&str]) -> cli::Answer {
+fn new(project: &Project, args: &[&str]) -> Answer {
     project.metier(&[&["new"], args].concat())
 }
 
@@ -243,7 +236,7 @@ fn a_new_skill_of_an_interpreter_passes_its_case() {
             // No machine has all interpreters: this one reports which is missing, and that is a result as well.
             let reason = created["reason"].as_str().unwrap();
             assert!(reason.contains(program), "{runtime}: {reason}");
-            not_run::print_uncaptured(&format!("{title}: {reason}"));
+            print_uncaptured(&format!("{title}: {reason}"));
         }
     }
 }
@@ -261,7 +254,7 @@ fn passes_its_case(runtime: &str, case: &str) {
 
 /// Runs `metier new` where only these programs are on `PATH`.
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-fn new_with_programs(args: &[&str], programs: &[(&str, &str)]) -> cli::Answer {
+fn new_with_programs(args: &[&str], programs: &[(&str, &str)]) -> Answer {
     use std::os::unix::fs::PermissionsExt;
 
     let (project, folder) = (Project::new(), tempfile::tempdir().unwrap());

@@ -1,10 +1,5 @@
 //! The plug-ins in tests/plugins and tests/oracle/plugins are what their sources say, and the one for the conformance suite leaves
 //! no function out.
-#![cfg(feature = "wasm-runtime")]
-#![allow(missing_docs)]
-
-#[path = "support/not_run.rs"]
-mod not_run;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -16,9 +11,10 @@ use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{Files, HostFunction, SkillContext, functions};
 use metier::policy::{Permissions, RequestedPermissions};
 use metier_core::policy::PathProtection;
-use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::support::not_run::{find_program, not_run};
 
 /// A plug-in, and the compiler that made the module in the repository. By another version of it the bytes may differ; then
 /// both modules must give the same answers.

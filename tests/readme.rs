@@ -1,16 +1,10 @@
 //! What the README shows is what happens, and what the pages link to is there.
 
-#[path = "support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
-#[path = "support/snippets.rs"]
-mod snippets;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use not_run::not_run;
-use snippets::{Snippet, snippets};
+use crate::support::not_run::not_run;
+use crate::support::snippets::{Snippet, snippets};
 
 const README: &str = include_str!("../README.md");
 const TOOLS: &str = include_str!("../docs/tools.md");

@@ -1,20 +1,10 @@
 //! What docs/scripts.md shows is what happens, and what scripts are handed does not leave them.
-#![cfg(all(feature = "cli", feature = "sandboxed", target_os = "linux"))]
-#![allow(missing_docs)]
-
-#[path = "support/cli.rs"]
-mod cli;
-#[path = "support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
-#[path = "support/snippets.rs"]
-mod snippets;
 
 use std::process::Command;
 
-use cli::Project;
-use not_run::{find_program, not_run};
-use snippets::snippets;
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
+use crate::support::snippets::snippets;
 
 const PAGE: &str = include_str!("../docs/scripts.md");
 
@@ -60,7 +50,7 @@ key = ctx.secret('KEY'); print(key, file=sys.stderr); ctx.log('info', key); prin
             .file(&format!(".metier/skills/s/scripts/{script}"), source);
         let mut command =
             project.command(&["run", "s", "--json", "--allow", "secret:KEY", "--secret", "KEY"]);
-        let answer: cli::Answer = command.env("KEY", "s3cret-value").output().unwrap().into();
+        let answer: Answer = command.env("KEY", "s3cret-value").output().unwrap().into();
         assert!(!answer.stdout.contains("s3cret"), "{answer:?}");
         let outcome = answer.json();
         assert_eq!(outcome["value"], "it is [secret:KEY]\n", "{outcome}");

@@ -1,14 +1,10 @@
 //! What `metier validate` promises.
-#![cfg(feature = "cli")]
-#![allow(missing_docs)]
-
-#[path = "support/cli.rs"]
-mod cli;
 
 use std::time::{Duration, Instant};
 
-use cli::{Answer, Project};
 use serde_json::{Value, json};
+
+use crate::support::cli::{Answer, Project};
 
 /// `code severity line:column` of every diagnostic of the first answer.
 fn codes(answer: &Answer) -> Vec<String> {
@@ -459,7 +455,7 @@ fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
     let head =
         "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
     let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
-    assert_eq!(crate::codes_of_x(&alone), ["runtime-unfit error 5:12"]);
+    assert_eq!(crate::validate::codes_of_x(&alone), ["runtime-unfit error 5:12"]);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::cli::{Answer, Project, write};
+use crate::support::cli::{Answer, Project, write};
 #[cfg(all(target_os = "linux", feature = "sandboxed"))]
-use crate::not_run::not_run;
+use crate::support::not_run::not_run;
 
 impl Project {
     fn audited(self, text: &str) -> Self {

@@ -14,7 +14,7 @@ use metier::policy::Approval;
 use metier::trust::TrustStore;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, value};
+use crate::support::engine::{Project, granted, kind, value};
 
 /// Keeps records, or fails for those of these kinds.
 #[derive(Clone, Default)]

@@ -44,7 +44,7 @@ fn with_writer(command: &mut Command, folder: &Path, count: usize) -> Child {
 
 fn start(folder: &Path, count: usize) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "writers::writer", "--nocapture"]);
+    command.args(["--exact", "audit::writers::writer", "--nocapture"]);
     with_writer(&mut command, folder, count)
 }
 
@@ -153,7 +153,7 @@ fn without_space_no_half_line_remains() {
     log.write(&record(1)).unwrap();
     // No file may grow beyond 4 blocks: a write fails as on a full disk.
     let mut full = Command::new("sh");
-    full.args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" --exact writers::writer --nocapture"]);
+    full.args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" --exact audit::writers::writer --nocapture"]);
     full.arg(std::env::current_exe().unwrap());
     let output = with_writer(&mut full, &folder, 20).wait_with_output().unwrap();
     let output = String::from_utf8(output.stdout).unwrap();

@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 /// Scripts that use all memory there is, or make the host use it.
 fn project() -> Project {

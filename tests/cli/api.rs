@@ -4,8 +4,8 @@ use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{SkillContext, functions};
 use serde_json::json;
 
-use crate::cli::Project;
-use crate::listing::keys;
+use crate::cli::listing::keys;
+use crate::support::cli::Project;
 
 fn api(args: &[&str]) -> String {
     let answer = Project::new().metier(&[&["api"], args].concat());

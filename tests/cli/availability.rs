@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project, write};
+use crate::support::cli::{Answer, Project, write};
 
 impl Project {
     /// Adds a skill in Lua that returns 1, with this contract.

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::cli::Project;
-use super::not_run::{find_program, not_run};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 #[test]
 fn every_builtin_plan_runs_without_an_input() {

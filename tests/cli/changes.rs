@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use metier::changes::{ChangeSet, ChangeStore, ReadLimits, ReadRules, RunFacts};
 use serde_json::json;
 
-use super::cli::{Project, write};
+use crate::support::cli::{Project, write};
 
 /// A project with a stored change set; its id.
 fn project() -> (Project, String) {

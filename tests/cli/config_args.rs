@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 const READS: &str = "return {ctx.secret('TOKEN'), #ctx.secret('TOKEN')}";
 

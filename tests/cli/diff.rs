@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 const OLD: &str = "skill:
   version: 1.2.0

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 fn diagnosis(project: &Project) -> Value {
     project.metier(&["doctor", "--json"]).json()

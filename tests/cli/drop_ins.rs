@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
-use super::not_run::{find_program, not_run};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 fn value(project: &Project, args: &[&str]) -> Value {
     let answer = project.metier(&[&["run", "--json"], args].concat());

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
-use super::not_run::{find_program, not_run};
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
 
 /// The same script in each language: it prints the variable `API_KEY`, or fails as its language does.
 const LANGUAGES: [(&str, &str, &str); 3] = [

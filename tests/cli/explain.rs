@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 /// Tries what it is told to: `read PATH`, `write PATH`; prints what failed, and how it finds itself.
 const TRIES: &str = r#"
@@ -317,8 +317,8 @@ open('out/a\u{1b}[31m.md', 'w')
 os.system('git log')
 ";
     let project = Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.py", text);
-    if super::not_run::find_program("python3").is_none() {
-        super::not_run::not_run("guesses about a script", "python3 is not installed");
+    if crate::support::not_run::find_program("python3").is_none() {
+        crate::support::not_run::not_run("guesses about a script", "python3 is not installed");
         return;
     }
     let plan = explain(&project, &[]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 fn json_of(project: &Project, path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(project.path(path)).unwrap()).unwrap()

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
 use super::outcome::assert_shape;
+use crate::support::cli::{Answer, Project};
 
 fn failing_project() -> Project {
     Project::new()

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 fn echo() -> Project {
     Project::new().lua("echo", "return input")

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 const ROW: [&str; 15] = [
     "changed_files",

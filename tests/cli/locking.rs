@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 const LOCK: &str = ".metier/skills.lock";
 

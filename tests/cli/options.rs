@@ -1,6 +1,6 @@
 //! `--project` and `--product`: whose skills are read, and where they run.
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 #[test]
 fn a_project_is_named_from_anywhere() {
@@ -59,7 +59,7 @@ fn a_removed_current_folder_is_reported() {
         std::fs::create_dir_all(project.path("gone")).unwrap();
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_metier")]).args(args).current_dir(project.path("."));
-        let answer = super::cli::Answer::from(command.output().unwrap());
+        let answer = crate::support::cli::Answer::from(command.output().unwrap());
         let is_reported = answer.stderr.starts_with("error: failed to find the current folder");
         assert!(answer.code == 1 && is_reported, "{args:?}: {answer:?}");
     }
@@ -70,7 +70,11 @@ fn a_user_without_a_home_can_use_every_command() {
     let project = Project::new().lua("x", "return 1");
     for args in [&["list"][..], &["run", "x"], &["catalog"]] {
         let mut command = project.command(args);
-        assert_eq!(super::cli::Answer::from(command.env_clear().output().unwrap()).code, 0, "{args:?}");
+        assert_eq!(
+            crate::support::cli::Answer::from(command.env_clear().output().unwrap()).code,
+            0,
+            "{args:?}"
+        );
     }
 }
 
@@ -91,7 +95,7 @@ fn a_home_is_a_project_only_if_the_caller_names_it() {
             let mut command = project.command(args);
             let folder = if folder == root { "/".into() } else { project.path(folder) };
             let answer = command.env("HOME", project.path(home)).current_dir(folder).output().unwrap();
-            super::cli::Answer::from(answer)
+            crate::support::cli::Answer::from(answer)
         };
         // The skill in the home is none of the project's from here on.
         for folder in ["home/work", "home/work/deep", "home/own/deep", "link/work"] {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 /// Checks the shape of an outcome: every key is present, and no others.
 pub(super) fn assert_shape(outcome: &Value) {

@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cli::{Answer, Project};
-use super::not_run::{find_program, not_run};
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
 
 const IS_SANDBOXED: bool = cfg!(all(feature = "sandboxed", target_os = "linux"));
 

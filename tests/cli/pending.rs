@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::cli::Project;
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::Project;
+use crate::support::pseudo_terminal::Terminal;
 
 fn project() -> Project {
     let frontmatter = "---\nname: x\ndescription: d\nallowed-tools: write:out\n---\n";

@@ -1,8 +1,8 @@
 //! Reviews in plans at the command line: a person at the terminal is shown the changes, and nobody else is asked.
 
-use super::cli::Project;
-use super::not_run::not_run;
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::Project;
+use crate::support::not_run::not_run;
+use crate::support::pseudo_terminal::Terminal;
 
 const PLAN: &str = r#"[
   {"tool": "write", "args": {"path": "docs/a.txt", "content": "new\n"}},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 fn sequence(steps: &Value) -> Project {
     let asks = "---\nname: x\ndescription: d\nallowed-tools: write\n---\n";

@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
-use super::cli::{Answer, Project};
-use super::file_states::file_states;
-use super::not_run::{find_program, not_run};
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::{Answer, Project};
+use crate::support::file_states::file_states;
+use crate::support::not_run::{find_program, not_run};
+use crate::support::pseudo_terminal::Terminal;
 
 /// The answer of a run in a copy; `None` where this machine has none.
 fn preview(project: &Project, args: &[&str]) -> Option<Answer> {

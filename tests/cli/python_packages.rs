@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 const UTIL: &str = "def name():\n    return __name__\n";
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::cli::Project;
+use crate::support::cli::Project;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-use super::not_run::{find_program, not_run};
-use super::pseudo_terminal::Terminal;
+use crate::support::not_run::{find_program, not_run};
+use crate::support::pseudo_terminal::Terminal;
 
 /// A project whose skill `asks` lists `write:out` and writes a file there.
 fn asking_project() -> Project {

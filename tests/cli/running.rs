@@ -1,6 +1,6 @@
 //! `metier run`: the value on standard output, everything else on standard error.
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 #[test]
 fn the_value_is_printed_text_as_it_is_and_the_rest_as_json() {

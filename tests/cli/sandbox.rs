@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 fn tries() -> Project {
     Project::new().shell("tries", "cat /etc/shadow > /dev/null 2>&1 || echo refused")
@@ -90,7 +90,7 @@ fn no_line_of_a_secret_is_in_the_error_of_a_process() {
     for args in [&["run", "says", "--json", "--secret", "KEY"][..], &["run", "says", "--secret", "KEY"]] {
         for key in ["first-line-of-it\nsecond\tline of it\nlast-of-them", "one\tline\rof-some-signs"] {
             let mut command = project.command(args);
-            let answer: super::cli::Answer = command.env("KEY", key).output().unwrap().into();
+            let answer: crate::support::cli::Answer = command.env("KEY", key).output().unwrap().into();
             let said = format!("{}{}", answer.stdout, answer.stderr);
             assert!(answer.code == 1 && said.contains("[secret:KEY]"), "{answer:?}");
             for piece in ["first", "second", "last-of", "one", "of-some"] {
@@ -116,6 +116,7 @@ fn a_secret_that_the_limit_truncates_is_redacted_as_well() {
         "--timeout",
         "2s",
     ]);
-    let answer: super::cli::Answer = command.env("KEY", "s3cret-value-of-mine").output().unwrap().into();
+    let answer: crate::support::cli::Answer =
+        command.env("KEY", "s3cret-value-of-mine").output().unwrap().into();
     assert!(!answer.stdout.contains("s3c"), "{answer:?}");
 }

@@ -1,6 +1,6 @@
 //! `metier run --for-model`: what is printed is sanitized.
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 #[test]
 fn what_a_run_for_a_model_prints_is_sanitized() {

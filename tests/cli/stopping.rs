@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::cli::{Answer, Project};
 use super::outcome::assert_shape;
+use crate::support::cli::{Answer, Project};
 
 fn start(project: &Project, args: &[&str]) -> Child {
     project.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 /// Every command that answers with data.
 const ANSWERS: [&[&str]; 8] = [
@@ -39,7 +39,7 @@ fn a_reader_that_leaves_early_is_no_error() {
 #[test]
 fn a_full_disk_is_an_error_in_words() {
     let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
-        return super::not_run::not_run("a full disk", "/dev/full is missing");
+        return crate::support::not_run::not_run("a full disk", "/dev/full is missing");
     };
     let project = answering_project();
     for args in ANSWERS {

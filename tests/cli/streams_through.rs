@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::cli::{Answer, Project};
-use super::not_run::{find_program, not_run};
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
+use crate::support::pseudo_terminal::Terminal;
 
 fn script(text: &str) -> Project {
     Project::new().shell("x", text)

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::cli::Project;
-use super::not_run::{find_program, not_run};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 /// What `metier` writes to a terminal; nothing if there is no terminal to run it on.
 fn terminal_output(project: &Project, args: &[&str], variable: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 const ECHO: &str = "ctx.log('info', 'I was here') return {got = input.x, more = true}";
 

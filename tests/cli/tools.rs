@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::{Answer, Project};
+use crate::support::pseudo_terminal::Terminal;
 
 const CONTRACT: &str = "
 description: Knows the weather.

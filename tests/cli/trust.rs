@@ -5,8 +5,8 @@ mod questions;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::{Answer, Project};
+use crate::support::pseudo_terminal::Terminal;
 
 /// A project with the skill `writes`, which lists `write:out` and writes there, and `reads`, which lists nothing.
 fn checkout() -> Project {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 #[test]
 fn odd_names_are_unknown_skills() {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::cli::{Answer, Project};
-use super::not_run::{find_program, not_run};
-use super::pseudo_terminal::Terminal;
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
+use crate::support::pseudo_terminal::Terminal;
 
 /// Swallows each refusal.
 const SCRIPT: &str = "
@@ -27,7 +27,7 @@ fn project() -> Project {
         .skill(".metier/skills/report")
         .file(".metier/skills/report/scripts/main.py", SCRIPT)
         .file("docs/a.txt", "one\n");
-    super::cli::write(&project.home().join(".config/tool.json"), "{}");
+    crate::support::cli::write(&project.home().join(".config/tool.json"), "{}");
     project
 }
 
@@ -133,7 +133,10 @@ fn a_second_trial_has_what_was_remembered_and_proposes_the_rest() {
     assert_eq!(outcome["proposed_grants"], json!([]), "{outcome}");
     assert!(!project.path("reports").exists() && project.read("docs/a.txt") == "one\n");
     // What was granted was granted to other files.
-    super::cli::write(&project.path(".metier/skills/report/scripts/main.py"), format!("{SCRIPT}# more\n"));
+    crate::support::cli::write(
+        &project.path(".metier/skills/report/scripts/main.py"),
+        format!("{SCRIPT}# more\n"),
+    );
     let outcome = metier(&project, &["try", "report", "--json"]).unwrap().json();
     assert_eq!(outcome["proposed_grants"].as_array().unwrap().len(), 5, "{outcome}");
     let without = ["try", "report", "--trust", "--no-remembered", "--json"];

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::cli::Project;
 use super::effective;
+use crate::support::cli::Project;
 
 const TEXT: &str = "\
 # What I want everywhere.
@@ -295,12 +295,12 @@ fn the_autonomy_is_printed_and_set_in_the_file_of_the_user() {
     assert_eq!(explained["gates"]["autonomy"], json!({"score": 79, "required": 80}));
     assert_eq!(project.metier(&["autonomy", "80"]).code, 0);
     assert_eq!(run(&["--for-model", "--trust"]).json()["value"], 1);
-    crate::cli::write(&project.path(".metier/config.toml"), "autonomy = 90");
+    crate::support::cli::write(&project.path(".metier/config.toml"), "autonomy = 90");
     let raised = run(&[]).json();
     assert!(
         raised["error"]["message"].as_str().unwrap().contains("can only lower it, to at most 80"),
         "{raised}"
     );
-    crate::cli::write(&project.path(".metier/config.toml"), "autonomy = 60");
+    crate::support::cli::write(&project.path(".metier/config.toml"), "autonomy = 60");
     assert_eq!(run(&["--for-model", "--trust"]).json()["error"]["kind"], "autonomy");
 }

@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 
 use metier::config::{KEYS, json_schema};
 
-use super::cli::Project;
-
-#[path = "../support/snippets.rs"]
-#[allow(dead_code, reason = "what the tests of the README need besides")]
-mod snippets;
+use crate::support::cli::Project;
+use crate::support::snippets::snippets;
 
 fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md")).unwrap()
@@ -55,7 +52,7 @@ fn every_option_is_in_the_documentation() {
 }
 
 fn samples() -> Vec<String> {
-    let blocks = snippets::snippets(&page()).into_iter();
+    let blocks = snippets(&page()).into_iter();
     blocks.filter(|block| block.language == "toml").map(|block| block.text).collect()
 }
 

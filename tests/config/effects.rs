@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cli::Project;
+use crate::support::cli::Project;
 
 fn run(project: &Project, args: &[&str]) -> Value {
     project.metier(&[&["run", "--json"], args].concat()).json()
@@ -204,7 +204,8 @@ fn values_and_secrets_of_the_user_are_for_trusted_skills_only() {
     let value = |args: &[&str]| {
         let mut command =
             project.command(&[&["run", "x", "--json", "--allow", "secret:TOKEN"], args].concat());
-        let answer: super::cli::Answer = command.env("THE_TOKEN", "a secret value").output().unwrap().into();
+        let answer: crate::support::cli::Answer =
+            command.env("THE_TOKEN", "a secret value").output().unwrap().into();
         answer.json()["value"].clone()
     };
     assert_eq!(value(&[]), json!(["none", "none"]), "nobody trusted it");
@@ -224,7 +225,7 @@ fn the_sandbox_of_a_skill_yields_to_what_a_stronger_source_asks_of_all() {
         if let Some(mode) = variable {
             command.env("METIER_SANDBOX_MODE", mode);
         }
-        let answer: super::cli::Answer = command.output().unwrap().into();
+        let answer: crate::support::cli::Answer = command.output().unwrap().into();
         answer.json()["sandbox_mode"].clone()
     };
     assert_eq!(mode(of_skill, "", None), "off");

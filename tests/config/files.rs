@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::cli::Project;
 use super::refused;
+use crate::support::cli::Project;
 
 pub fn make_fifo(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

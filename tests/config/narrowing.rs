@@ -3,8 +3,8 @@
 use metier::config::{KEYS, ProjectRule};
 use serde_json::{Value, json};
 
-use super::cli::Project;
 use super::refused;
+use crate::support::cli::Project;
 
 /// A key, what the user says, what a project may set then, and what it may not.
 struct Row {

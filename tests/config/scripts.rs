@@ -1,7 +1,7 @@
 //! No script changes a configuration file, neither the project's nor the user's, whatever it may write.
 
 use super::Answer;
-use super::cli::Project;
+use crate::support::cli::Project;
 
 const PROJECT_FILE: &str = ".metier/config.toml";
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Answer;
-use super::cli::Project;
+use crate::support::cli::Project;
 
 const SECRET: &str = "s3cret-value-42xyz";
 

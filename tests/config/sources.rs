@@ -3,8 +3,8 @@
 use metier::config::{Configuration, KEYS, Key, KeyType, ProjectRule, ValueOrigin};
 use serde_json::{Value, json};
 
-use super::cli::Project;
 use super::effective;
+use crate::support::cli::Project;
 
 /// Four values of a key, the first one the widest.
 fn values(key: &Key) -> Option<[Value; 4]> {

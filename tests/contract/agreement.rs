@@ -3,7 +3,7 @@
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
+use crate::support::engine::{Project, kind, sentence, value};
 
 fn both(frontmatter: &str, contract: &str) -> Project {
     Project::new()

@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::skill::contract::{Contract, parse};
 use serde_json::{Value, json};
 
-use crate::project::{Project, kind, sentence, value};
-use crate::violations;
+use crate::contract::violations;
+use crate::support::engine::{Project, kind, sentence, value};
 
 const HELM: &str = include_str!("helm.yaml");
 

@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::host::ClosureTools;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
-use crate::violations;
+use crate::contract::violations;
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const CALLEE: &str = "inputs:
   n: {type: integer, minimum: 1, required: true}

@@ -1,11 +1,9 @@
 //! What the command shows of a contract: its signature, its faults, and how an input breaks it.
 #![cfg(feature = "cli")]
 
-#[path = "../support/cli.rs"]
-mod cli;
-
-use cli::Project;
 use serde_json::json;
+
+use crate::support::cli::Project;
 
 const CONTRACT: &str = "skill:
   version: 2.0.0

@@ -3,8 +3,8 @@
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
-use crate::violations;
+use crate::contract::violations;
+use crate::support::engine::{Project, kind, sentence, value};
 
 #[test]
 fn a_skill_whose_schemas_do_not_stand_is_not_called_runnable() {

@@ -6,8 +6,8 @@ use metier::error::ErrorKind;
 use metier::skill::contract::parse;
 use serde_json::{Value, json};
 
-use crate::project::{Project, kind, sentence};
-use crate::violations;
+use crate::contract::violations;
+use crate::support::engine::{Project, kind, sentence};
 
 /// Far above what any of it takes, far below what it would take undefended.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use metier::engine::{Invocation, LimitsReport, Outcome};
 use metier::error::ErrorKind;
 use metier::policy::{Limits, RuntimeLimit};
 
-use crate::project::{ENDLESS, Project, deadline, kind};
+use crate::support::engine::{ENDLESS, Project, deadline, kind};
 
 fn report(contract: &str, limits: Option<Limits>) -> LimitsReport {
     let invocation = Invocation::new("x");

@@ -5,7 +5,7 @@ use metier::error::{ErrorKind, Result};
 use metier::host::{SecretProvider, SkillContext};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind};
+use crate::support::engine::{Project, granted, kind};
 
 struct FixedSecret(&'static str);
 

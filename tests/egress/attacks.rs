@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use metier::error::{ErrorKind, Hint};
 use metier::policy::{CancelToken, SandboxLevel, SandboxMode};
 
-use crate::fixture::Fixture;
-use crate::servers;
+use crate::egress::fixture::Fixture;
+use crate::egress::servers;
+use crate::support::alone::is_alone;
 
 /// What scripts here have in common: connections with a limit, and errors by their names.
 const PRELUDE: &str = "import os, socket, ssl, struct, sys, time
@@ -358,6 +359,9 @@ with socket.create_connection(('db.test', port), 10) as stream:
 
 #[test]
 fn ten_thousand_connections_one_after_the_other_leave_nothing() {
+    if !is_alone("egress::attacks::ten_thousand_connections_one_after_the_other_leave_nothing") {
+        return;
+    }
     let echo = servers::echo();
     let fixture = attack(
         "port = int(sys.argv[1])

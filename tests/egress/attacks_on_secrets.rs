@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::fixture::Fixture;
-use crate::servers;
+use crate::egress::fixture::Fixture;
+use crate::egress::servers;
+use crate::support::alone::is_alone;
 
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const PASSWORD: &str = "Correct+Horse/Battery=Staple&9";
@@ -499,6 +500,9 @@ fn resident_megabytes() -> usize {
 
 #[test]
 fn the_tables_of_a_long_secret_are_made_once() {
+    if !is_alone("egress::attacks_on_secrets::the_tables_of_a_long_secret_are_made_once") {
+        return;
+    }
     // As long as a private key in base64.
     let key: &'static str = Box::leak(STANDARD.encode([0x5a, 0xfb, 0xff, 0x12].repeat(600)).into_boxed_str());
     let server = servers::tls(|mut stream| {

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use metier::error::Hint;
 
-use crate::fixture::Fixture;
-use crate::go_client;
-use crate::not_run::{find_program, not_run};
-use crate::servers;
+use crate::egress::fixture::Fixture;
+use crate::egress::go_client;
+use crate::egress::servers;
+use crate::support::not_run::{find_program, not_run};
 
 #[test]
 fn curl_reaches_a_granted_host_and_no_other() {

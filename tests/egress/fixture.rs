@@ -175,7 +175,7 @@ impl Fixture {
             .sandbox_level(self.level)
             .sandbox_mode(self.mode)
             .secrets(Secrets(self.secrets.clone()))
-            .root_certificates(crate::servers::AUTHORITY)
+            .root_certificates(crate::egress::servers::AUTHORITY)
             .tls_broker(self.tls_broker)
             .host_lookup(move |name, _| {
                 let mut lookups = lookups.lock().unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::go_program;
+use crate::support::go_program;
 
 /// Names the program for another user, who cannot build it where the tests are.
 pub const CLIENT_VARIABLE: &str = "METIER_GO_CLIENT";

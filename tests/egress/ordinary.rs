@@ -5,9 +5,9 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::fixture::{HELPER_VARIABLE, helper};
-use crate::go_client;
-use crate::not_run::{not_run, record};
+use crate::egress::fixture::{HELPER_VARIABLE, helper};
+use crate::egress::go_client;
+use crate::support::not_run::{not_run, record};
 
 /// The user whom every system gives to what belongs to nobody.
 const NOBODY: u32 = 65_534;
@@ -37,7 +37,7 @@ fn everything_holds_for_an_ordinary_user() {
         fs::set_permissions(&name, Permissions::from_mode(0o700)).unwrap();
     }
     command
-        .args(["--skip", "everything_holds_for_an_ordinary_user", "--nocapture"])
+        .args(["egress::", "--skip", "everything_holds_for_an_ordinary_user", "--nocapture"])
         .env("HOME", home.path())
         .env("TMPDIR", at("tmp"))
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")

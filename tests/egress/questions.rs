@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use metier::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use metier::policy::{Approval, ArgumentPattern, GrantOrigin};
 
-use crate::fixture::{Fixture, Run};
-use crate::servers;
+use crate::egress::fixture::{Fixture, Run};
+use crate::egress::servers;
 
 /// The answer about a host.
 type AnswerFn = dyn Fn(&SkillContext, &str) -> bool + Send + Sync;

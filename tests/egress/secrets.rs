@@ -11,9 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use metier::policy::SandboxMode;
 
-use crate::fixture::{Fixture, Run};
-use crate::not_run::{find_program, not_run};
-use crate::servers;
+use crate::egress::fixture::{Fixture, Run};
+use crate::egress::servers;
+use crate::support::alone::is_alone;
+use crate::support::not_run::{find_program, not_run};
 
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const PASSWORD: &str = "Correct+Horse/Battery=Staple&9";
@@ -245,6 +246,9 @@ fn a_host_that_proves_nothing_gets_nothing() {
 
 #[test]
 fn no_process_and_no_file_of_the_script_has_the_secret() {
+    if !is_alone("egress::secrets::no_process_and_no_file_of_the_script_has_the_secret") {
+        return;
+    }
     let (server, received) = servers::https_echo();
     let fixture = with_secrets(
         Fixture::python(

@@ -15,7 +15,7 @@ use metier::policy::{Approval, ArgumentPattern, CancelToken, Permission};
 use metier::trust::{ProjectIdentity, TrustStore};
 use serde_json::{Value, json};
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, value};
+use crate::support::engine::{ENDLESS, Project, deadline, granted, kind, value};
 
 type Answer = Box<dyn Fn(&SkillContext, &ApprovalRequest) -> Result<Approval> + Send + Sync>;
 
@@ -300,7 +300,7 @@ fn an_external_script_has_what_was_approved_before_it_started() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 fn sentence_or_ok(outcome: &metier::engine::Outcome) -> String {
-    outcome.result.as_ref().map_or_else(|_| crate::project::sentence(outcome), ToString::to_string)
+    outcome.result.as_ref().map_or_else(|_| crate::support::engine::sentence(outcome), ToString::to_string)
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn a_skill_that_changes_while_it_is_asked_about_gets_no_yes_and_has_not_run() {
             let engine = project.builder().approver(dialog.clone()).build().unwrap();
             let outcome = engine.run(Invocation::new("x").ask_first());
             assert_eq!(kind(&outcome), ErrorKind::Untrusted);
-            let sentence = crate::project::sentence(&outcome);
+            let sentence = crate::support::engine::sentence(&outcome);
             assert!(sentence.contains("files of the skill") && sentence.contains("changed"), "{sentence}");
             assert!(!project.path("out").exists(), "{change}");
             engine.run(Invocation::new("x").ask_first());
@@ -529,7 +529,7 @@ fn a_skill_whose_changes_nobody_would_notice_gets_no_yes() {
     for invocation in [Invocation::new("x"), Invocation::new("x").ask_first()] {
         let outcome = engine.run(invocation);
         assert_eq!(kind(&outcome), ErrorKind::Untrusted);
-        assert!(crate::project::sentence(&outcome).contains("cannot be read completely"));
+        assert!(crate::support::engine::sentence(&outcome).contains("cannot be read completely"));
     }
     assert!(!project.path("out").exists());
 }

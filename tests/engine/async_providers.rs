@@ -17,7 +17,7 @@ use metier::state::StateStore;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
 
-use crate::project::{Project, deadline, granted, kind, sentence, value, wait_until};
+use crate::support::engine::{Project, deadline, granted, kind, sentence, value, wait_until};
 
 const ASKS: &str = "tool:t sample secret:K net:example.com";
 const GRANTS: [&str; 4] = ["tool:t", "sample", "secret:K", "net:example.com"];

@@ -15,7 +15,7 @@ use metier::policy::CancelToken;
 use metier::registry::Registry;
 use serde_json::json;
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, value, wait_until};
+use crate::support::engine::{ENDLESS, Project, deadline, granted, kind, value, wait_until};
 
 /// An executor without a runtime: it sleeps until it is woken.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -220,7 +220,7 @@ fn an_engine_may_be_dropped_while_its_run_is_under_way() {
     let run = start_run(engine.run_async(granted(Invocation::new("x"), &["write"])));
     project.wait_for_file("started");
     drop(engine);
-    crate::project::write(&project.path("go"), "");
+    crate::support::engine::write(&project.path("go"), "");
     assert_eq!(value(block_on(run)), json!(5));
 }
 

@@ -7,7 +7,7 @@ use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value, write};
+use crate::support::engine::{Project, granted, kind, sentence, value, write};
 
 #[test]
 fn a_script_is_a_file_of_the_skill_and_nothing_else() {

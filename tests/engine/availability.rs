@@ -4,7 +4,7 @@ use metier::engine::Invocation;
 use metier::error::{ErrorKind, SkillError};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 impl Project {
     /// Adds a skill in Lua that returns 1, with this contract.

@@ -16,7 +16,9 @@ use metier::host::{ClosureTools, EventKind, SkillContext};
 use metier::policy::{CancelToken, Permission};
 use serde_json::json;
 
-use crate::project::{PanickingExecutor, Project, deadline, granted, kind, value, wait_until};
+#[cfg(target_os = "linux")]
+use crate::support::alone::is_alone;
+use crate::support::engine::{PanickingExecutor, Project, deadline, granted, kind, value, wait_until};
 
 /// How many runs are in the tool `work`, how many were at most, and which came in which order.
 #[derive(Clone, Default)]
@@ -76,26 +78,10 @@ fn run_threads() -> usize {
     threads.filter_map(name).filter(|name| name.trim() == "metier-run").count()
 }
 
-/// Runs this test again in a process in which no other test starts runs; true in that process.
-#[cfg(target_os = "linux")]
-fn is_alone(test: &str) -> bool {
-    const ALONE: &str = "METIER_TEST_RUNS_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(ALONE, "1")
-        .status()
-        .unwrap();
-    assert!(status.success());
-    false
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thousand_futures_under_a_bound_of_eight_have_eight_threads() {
-    if !is_alone("bounded::a_thousand_futures_under_a_bound_of_eight_have_eight_threads") {
+    if !is_alone("engine::bounded::a_thousand_futures_under_a_bound_of_eight_have_eight_threads") {
         return;
     }
     let (project, works) = (working_project(), Works::default());

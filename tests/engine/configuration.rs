@@ -8,7 +8,7 @@ use metier::error::ErrorKind;
 use metier::policy::Limits;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 fn project(script: &str) -> Project {
     Project::lua_with_tools("write secret:TOKEN", script)

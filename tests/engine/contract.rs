@@ -11,7 +11,7 @@ use metier::host::{Event, EventKind, Observer, SkillContext};
 use metier::policy::{Limits, Permission, RuntimeLimit};
 use serde_json::{Value, json};
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value, write};
+use crate::support::engine::{ENDLESS, Project, deadline, granted, kind, sentence, value, write};
 
 /// An executor that is one function.
 struct FunctionExecutor<F>(F);

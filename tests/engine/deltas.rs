@@ -12,8 +12,8 @@ use metier::policy::{SandboxLevel, SandboxMode};
 use metier::state::StateStore;
 use serde_json::{Value, json};
 
-use crate::previews::{changes, kind_of, kinds, project};
-use crate::project::{Project, granted, sentence, write};
+use crate::engine::previews::{changes, kind_of, kinds, project};
+use crate::support::engine::{Project, granted, sentence, write};
 
 /// The level without mounts has no overlays.
 const WITHOUT_OVERLAYS: SandboxLevel = SandboxLevel::Landlock;

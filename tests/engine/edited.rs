@@ -10,7 +10,7 @@ use metier::error::ErrorKind;
 use metier::policy::Permission;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value, write};
+use crate::support::engine::{Project, granted, kind, sentence, value, write};
 
 const TEXT: &str = ".metier/skills/x/SKILL.md";
 const SCRIPT: &str = ".metier/skills/x/scripts/main.lua";

@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::registry::{EmbeddedSkill, Registry, Root, Roots, Scope};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
-use crate::runtimes::with_calc;
+use crate::engine::runtimes::with_calc;
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 static EMBEDDED: &[EmbeddedSkill] = &[
     EmbeddedSkill::new(

@@ -18,8 +18,8 @@ use metier::host::{ClosureTools, Event, EventKind, Observer, OutputStream, RunId
 use metier::policy::{CancelToken, Limits, StopCause};
 use serde_json::{Value, json};
 
-use crate::leaks::FixedSecret;
-use crate::project::{ENDLESS, Project, deadline, granted, kind, value, wait_until};
+use crate::engine::leaks::FixedSecret;
+use crate::support::engine::{ENDLESS, Project, deadline, granted, kind, value, wait_until};
 
 /// An observer that keeps what it gets.
 #[derive(Clone, Default)]

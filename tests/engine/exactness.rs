@@ -2,9 +2,10 @@
 
 use metier::engine::Invocation;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Map, Value, json};
 
-use crate::project::Project;
+use crate::support::engine::Project;
 
 /// Keys that are not sorted, also below the top.
 const UNSORTED: &str =
@@ -128,7 +129,7 @@ fn an_argument_of_the_shell_that_looks_like_a_number_stays_text() {
     for (sent, got) in
         [("5417e39", json!("5417e39")), ("1.10", json!("1.10")), ("1.5", json!(1.5)), ("[1]", json!([1]))]
     {
-        crate::project::write(&project.path("sent"), sent);
+        crate::support::engine::write(&project.path("sent"), sent);
         let invocation = Invocation::new("x").grant("skill:cat".parse().unwrap());
         assert_eq!(engine.run(invocation).result.unwrap(), json!({"got": got}));
     }
@@ -159,7 +160,11 @@ fn any_object() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_json_arrives_unchanged_by_every_way(value in any_object()) {

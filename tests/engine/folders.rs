@@ -9,7 +9,7 @@ use metier::host::{Event, EventKind};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value, write};
+use crate::support::engine::{Project, granted, kind, sentence, value, write};
 
 const READS: &str = "return ctx.read_file('own.txt')";
 
@@ -283,8 +283,8 @@ fn a_journal_belongs_to_the_folder_of_its_run() {
 #[test]
 fn an_external_script_reaches_no_file_of_another_folder() {
     use metier::policy::SandboxMode;
-    let Some(_) = crate::not_run::find_program("python3") else {
-        return crate::not_run::not_run("a Python script", "python3 is not installed");
+    let Some(_) = crate::support::not_run::find_program("python3") else {
+        return crate::support::not_run::not_run("a Python script", "python3 is not installed");
     };
     let script = "import json, os, sys
 def can(work, *args):

@@ -12,7 +12,7 @@ use metier::host::{
 use metier::policy::Approval;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 /// What a skill leaves that ran.
 const CANARY: &str = "ctx.write('canary', 'it ran') return 'ran'";

@@ -10,7 +10,7 @@ use metier::host::{ClosureTools, ConfigProvider, Fixtures, Providers, RunId, Sec
 use metier::registry::{Root, Scope, Skill};
 use serde_json::{Map, Value, json};
 
-use crate::project::{Project, deadline, granted, kind, sentence, value};
+use crate::support::engine::{Project, deadline, granted, kind, sentence, value};
 
 /// A value that an embedder attaches.
 struct Tab(u32);

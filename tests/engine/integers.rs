@@ -4,7 +4,7 @@ use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::project::{Project, kind};
+use crate::support::engine::{Project, kind};
 
 /// The first integer that a double cannot hold.
 const BEYOND_DOUBLES: i64 = (1 << 53) + 1;

@@ -9,8 +9,8 @@ use metier::error::ErrorKind;
 use metier::policy::{SandboxLevel, SandboxMode};
 use serde_json::json;
 
-use crate::not_run::{find_program, not_run};
-use crate::project::{Project, kind, sentence, value, write};
+use crate::support::engine::{Project, kind, sentence, value, write};
+use crate::support::not_run::{find_program, not_run};
 
 /// A virtual environment with a module of its own; `None` where this machine makes none.
 fn make_venv(folder: &Path) -> Option<PathBuf> {

@@ -9,7 +9,7 @@ use metier::host::{ClosureTools, Event, Observer, SecretProvider, SkillContext};
 use metier::policy::{Limits, OutputPolicy};
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted};
+use crate::support::engine::{Project, granted};
 
 /// One secret, whatever it is called.
 #[derive(Clone)]

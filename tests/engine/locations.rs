@@ -8,7 +8,7 @@ use metier::executor::{RuntimeId, SkillExecutor, SkillInput, SkillOutput};
 use metier::host::SkillContext;
 use metier::registry::{EmbeddedSkill, Roots};
 
-use crate::project::{Project, granted};
+use crate::support::engine::{Project, granted};
 
 #[track_caller]
 fn location(engine: &Engine, skill: &str) -> Location {

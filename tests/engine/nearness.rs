@@ -6,7 +6,7 @@ use metier::host::SandboxReport;
 use metier::registry::{Root, Scope};
 use serde_json::json;
 
-use crate::project::{Project, granted, is_sandbox_level, kind, sentence, value};
+use crate::support::engine::{Project, granted, is_sandbox_level, kind, sentence, value};
 
 /// Asks of a skill of the user that calls `fmt`, and how it says so.
 const PLAN: (&str, &str) = ("scripts/sequence.json", r#"[{"skill": "fmt"}]"#);

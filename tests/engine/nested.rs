@@ -9,7 +9,7 @@ use metier::host::{Event, EventKind, Observer};
 use metier::policy::{CancelToken, Limits};
 use serde_json::json;
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value};
+use crate::support::engine::{ENDLESS, Project, deadline, granted, kind, sentence, value};
 
 impl Project {
     /// Adds a skill that asks for these permissions and has this Lua script.
@@ -108,9 +108,9 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     assert_eq!(kind(&outcome), ErrorKind::Script, "the caller did not ask to write");
     let sandboxed = project("skill:y write").run(&["skill:y", "write"]);
     assert!(
-        sandboxed
-            .sandbox
-            .is_some_and(|report| crate::project::is_sandbox_level(report.level.name()) && report.files),
+        sandboxed.sandbox.is_some_and(
+            |report| crate::support::engine::is_sandbox_level(report.level.name()) && report.files
+        ),
         "{:?}",
         sandboxed.sandbox
     );
@@ -294,7 +294,8 @@ fn a_chain_with_a_secret_in_it_names_the_skills_all_the_same() {
         Project::lua_with_tools("skill:y skill:z secret:KEY", "ctx.secret('KEY') return ctx.skill('y')")
             .callee("y", "skill:z", "return ctx.skill('z')")
             .callee("z", "", "error('no luck with s3cret')");
-    let engine = project.builder().secrets(crate::leaks::FixedSecret("s3cret".into())).build().unwrap();
+    let engine =
+        project.builder().secrets(crate::engine::leaks::FixedSecret("s3cret".into())).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["skill:y", "skill:z", "secret:KEY"]));
     assert_eq!(sentence(&outcome), "skill y > z failed at scripts/main.lua:1: no luck with [secret:KEY]");
 }

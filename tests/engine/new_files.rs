@@ -10,8 +10,8 @@ use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::ErrorKind;
 use metier::host::{Event, EventKind, Observer};
 
-use crate::not_run::not_run;
-use crate::project::{Project, granted, kind, sentence};
+use crate::support::engine::{Project, granted, kind, sentence};
+use crate::support::not_run::not_run;
 
 fn store(project: &Project) -> ChangeStore {
     ChangeStore::open(project.root().with_file_name("data").join("changes")).unwrap()

@@ -9,7 +9,7 @@ use metier::pending::{PendingCall, PendingState, PendingStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::project::{Project, granted, kind, sentence, value, write};
+use crate::support::engine::{Project, granted, kind, sentence, value, write};
 
 /// Says which call it was, in a file that tells how often it ran.
 const SCRIPT: &str = "
@@ -308,6 +308,7 @@ fn without_a_store_and_with_an_approver_nothing_waits() {
 }
 
 /// A project whose skill has two scripts and a setting, and writes what it was given.
+#[cfg(all(target_os = "linux", feature = "sandboxed"))]
 fn shell_stage() -> Stage {
     let script = |word: &str| format!("printf '%s %s %s|' {word} \"$WORD\" \"$(cat)\" >> out/ran\n");
     let contract =

@@ -5,7 +5,7 @@ use metier::error::ErrorKind;
 use metier::policy::Permission;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const WRITES: &str = "ctx.write('out/a.txt', 'a') return true";
 
@@ -182,7 +182,9 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
         let outcome = Project::shell(asks, "echo 1 > made && echo 1\n").run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
         assert!(
-            outcome.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level.name())),
+            outcome
+                .sandbox
+                .is_some_and(|report| crate::support::engine::is_sandbox_level(report.level.name())),
             "{:?}",
             outcome.sandbox
         );
@@ -198,7 +200,7 @@ fn unsandboxed_execution_is_the_callers_to_grant_and_is_named_in_the_outcome() {
             project
                 .run(&["exec"])
                 .sandbox
-                .is_some_and(|report| crate::project::is_sandbox_level(report.level.name()))
+                .is_some_and(|report| crate::support::engine::is_sandbox_level(report.level.name()))
         );
         let outcome = project.run(&["exec:unsandboxed"]);
         assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));

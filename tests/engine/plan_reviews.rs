@@ -12,10 +12,10 @@ use metier::pending::PendingStore;
 use metier::policy::Approval;
 use serde_json::{Value, json};
 
-use crate::file_states::file_states;
-use crate::leaks::FixedSecret;
-use crate::not_run::not_run;
-use crate::project::{Project, granted, sentence};
+use crate::engine::leaks::FixedSecret;
+use crate::support::engine::{Project, granted, sentence};
+use crate::support::file_states::file_states;
+use crate::support::not_run::not_run;
 
 /// What a person does who is asked about changes, by the id of the step, the text and the changes.
 type Decide = Box<dyn Fn(&str, &str, &ChangesReport) -> bool + Send + Sync>;

@@ -9,9 +9,9 @@ use metier::host::ClosureTools;
 use metier::policy::{SandboxLevel, SandboxMode};
 use serde_json::{Value, json};
 
-use crate::file_states::file_states;
-use crate::not_run::{find_program, not_run};
-use crate::project::{Project, granted, sentence, write};
+use crate::support::engine::{Project, granted, sentence, write};
+use crate::support::file_states::file_states;
+use crate::support::not_run::{find_program, not_run};
 
 impl Project {
     pub fn change_store(&self) -> ChangeStore {

@@ -13,7 +13,7 @@ use metier::host::{
 use metier::policy::CancelToken;
 use serde_json::{Map, Value, json};
 
-use crate::project::{Project, deadline, granted, kind, sentence, value};
+use crate::support::engine::{Project, deadline, granted, kind, sentence, value};
 
 /// Runs `x`, which asks for these permissions and is granted them all.
 fn run(asks: &str, script: &str, provide: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Outcome {

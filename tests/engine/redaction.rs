@@ -10,7 +10,7 @@ use metier::host::{ClosureTools, Event, EventKind, Observer, ProcessReport, Secr
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const VALUE: &str = "hunter2";
 

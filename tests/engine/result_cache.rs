@@ -12,7 +12,7 @@ use metier::policy::Approval;
 use metier::policy::{Limits, OutputPolicy, SandboxMode};
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, value, wait_until, write};
+use crate::support::engine::{Project, granted, value, wait_until, write};
 
 const CACHEABLE: &str = "idempotent: true, cacheable: true, cache_ttl: 5m";
 

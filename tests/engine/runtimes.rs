@@ -9,7 +9,7 @@ use metier::host::SkillContext;
 use metier::policy::{ExecutionMode, Limits, RuntimeLimit};
 use serde_json::{Value, json};
 
-use crate::project::{Project, deadline, granted, kind, sentence, value, write};
+use crate::support::engine::{Project, deadline, granted, kind, sentence, value, write};
 
 /// A sum of integers and keys of the input; some words do what an executor should not.
 struct Calc(String);

@@ -14,7 +14,7 @@ use metier::host::{
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 /// A model that hands on these pieces and answers with all of them.
 #[derive(Clone, Default)]

@@ -8,7 +8,7 @@ use metier::host::{Event, EventKind, Observer, SecretProvider, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, value};
+use crate::support::engine::{Project, granted, kind, value};
 
 /// A token of a form that is known, which is none.
 fn token() -> String {

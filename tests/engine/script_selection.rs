@@ -4,7 +4,7 @@ use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
+use crate::support::engine::{Project, kind, sentence, value};
 
 const FOLDER: &str = ".metier/skills/x";
 

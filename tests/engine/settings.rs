@@ -5,7 +5,7 @@ use metier::error::{ErrorKind, Hint, Result};
 use metier::host::{ConfigProvider, SecretProvider, SkillContext};
 use serde_json::{Map, Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 /// The same settings for every skill.
 struct Values(Value);

@@ -11,7 +11,7 @@ use metier::host::{Event, EventKind};
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted};
+use crate::support::engine::{Project, granted};
 
 /// A writer whose content stays.
 #[derive(Clone, Default)]
@@ -147,7 +147,7 @@ fn skills_that_a_skill_calls_have_none_of_its_streams_and_only_variables_that_bo
         Invocation::new("x").env("REGION", "north").env("API_KEY", "hunter2").stdin(&b"input"[..]);
     let grants = ["skill:y", "skill:z", "env:REGION", "env:API_KEY"];
     let outcome = project.engine().run(granted(invocation, &grants));
-    if crate::not_run::find_program("python3").is_some() {
+    if crate::support::not_run::find_program("python3").is_some() {
         assert_eq!(outcome.result.unwrap(), json!(["north--\n", "--\n"]));
     }
 }

@@ -8,7 +8,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{ClosureTools, SkillContext, Tool, ToolProvider};
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const EXPECTED_ERROR: &str = "the input breaks the contract of tool add:
 /a: expected at least 0, found -1 (minimum)

@@ -11,8 +11,8 @@ use metier::host::ClosureTools;
 use metier::policy::SandboxMode;
 use serde_json::json;
 
-use crate::not_run::not_run;
-use crate::project::{Project, granted, kind, sentence, write};
+use crate::support::engine::{Project, granted, kind, sentence, write};
+use crate::support::not_run::not_run;
 
 fn data(project: &Project) -> PathBuf {
     project.root().with_file_name("data").join("changes")

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use metier::error::ErrorKind::{Denied, InvalidArgument, Io, OutsideProject};
 use serde_json::json;
 
-use crate::project::{Project, both_ways, call};
+use crate::files::project::{Project, both_ways, call};
 
 fn names(project: &Project, path: &str) -> Vec<String> {
     let listed = fs::read_dir(project.path(path)).unwrap();

@@ -22,7 +22,7 @@ use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPerm
 use metier_core::policy::{PathProtection, Watchdog};
 use serde_json::{Value, json};
 
-use crate::project::{Project, both_ways, call, every_use};
+use crate::files::project::{Project, both_ways, call, every_use};
 
 /// An editor with open buffers, and what it was asked.
 #[derive(Clone)]

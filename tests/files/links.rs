@@ -5,7 +5,7 @@ use std::fs;
 use metier::error::ErrorKind::{Denied, Io, OutsideProject};
 use serde_json::json;
 
-use crate::project::{both_ways, call, every_use};
+use crate::files::project::{both_ways, call, every_use};
 
 #[test]
 fn f3_f5_f34_links_that_leave_are_denied_whatever_is_done() {

@@ -6,7 +6,7 @@ use metier::error::ErrorKind::{InvalidArgument, Io, OutsideProject};
 use metier::host::Files;
 use serde_json::json;
 
-use crate::project::{both_ways, every_use};
+use crate::files::project::{both_ways, every_use};
 
 #[test]
 fn f1_dots_do_not_lead_out() {
@@ -107,9 +107,9 @@ fn f30_the_root_may_be_reached_through_a_link_and_stays_the_same_when_it_is_repl
         let run = project.run(&[]);
         fs::rename(project.root(), &moved).unwrap();
         std::os::unix::fs::symlink(project.outside(""), project.root()).unwrap();
-        assert_eq!(crate::project::call(&run, "read_file", json!(["a.txt"])).unwrap(), "a");
-        assert!(crate::project::call(&run, "read_file", json!(["secret.txt"])).is_err());
-        crate::project::call(&run, "write", json!(["c.txt", "c"])).unwrap();
+        assert_eq!(crate::files::project::call(&run, "read_file", json!(["a.txt"])).unwrap(), "a");
+        assert!(crate::files::project::call(&run, "read_file", json!(["secret.txt"])).is_err());
+        crate::files::project::call(&run, "write", json!(["c.txt", "c"])).unwrap();
         assert!(moved.join("c.txt").exists() && !project.outside("c.txt").exists());
     });
 }

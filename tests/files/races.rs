@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, RenameFlags};
 use serde_json::json;
 
-use crate::project::{Project, both_ways, call};
+use crate::files::project::{Project, both_ways, call};
 
 const ROUNDS: usize = 20_000;
 

@@ -9,8 +9,8 @@ use metier::error::ErrorKind::{InvalidArgument, Io};
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 
-use crate::not_run::not_run;
-use crate::project::{Project, both_ways};
+use crate::files::project::{Project, both_ways};
+use crate::support::not_run::not_run;
 
 const CAP: u64 = 16 << 20;
 

@@ -7,8 +7,8 @@ use metier::error::ErrorKind::{Cancelled, Denied, InvalidArgument, Io, Memory, O
 use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
-use crate::many_names::create_names;
-use crate::project::{both_ways, call};
+use crate::files::project::{both_ways, call};
+use crate::support::many_names::create_names;
 
 fn searches() -> [(&'static str, Value); 4] {
     [("grep", json!(["x"])), ("glob", json!(["**"])), ("find", json!([".", ""])), ("tree", json!([".", 999]))]

@@ -8,7 +8,7 @@ use metier::formats::{PackageFilter, PackageRegistry};
 use metier::host::{SkillContext, Tool, ToolProvider};
 use serde_json::{Value, json};
 
-use crate::project::Project;
+use crate::support::engine::Project;
 
 /// One tool, which nobody calls here.
 struct Search;
@@ -197,7 +197,7 @@ fn s9_a_script_changes_nothing_and_calls_nothing() {
             .persona("x", &json!({"tools": ["web_search"]}))
             .persona("y", &json!({}))
             .hook("x", script);
-        let limits = crate::project::deadline(500);
+        let limits = crate::support::engine::deadline(500);
         let engine = project.builder().tools(Search).limits(limits).build().unwrap();
         let error = engine.activate(&["x"]).unwrap_err();
         assert!(error.message().starts_with("failed to activate x"), "{script}: {error}");

@@ -3,7 +3,7 @@
 use metier::skill::contract::DefinitionFormat;
 use serde_json::{Value, json};
 
-use crate::{contract, refused};
+use crate::formats::{contract, refused};
 
 /// A skill with these keys besides those that each has.
 fn skill(more: &Value) -> Value {
@@ -202,7 +202,7 @@ fn ak_14_the_version_of_a_package_is_strict_and_exact() {
 fn s12_a_number_that_no_reader_holds_is_no_reason_to_deny_that_there_is_an_object() {
     let source =
         skill(&json!({})).to_string().replacen('{', "{\"metadata\": {\"n\": 18446744073709551616}, ", 1);
-    let found = crate::refusals("skill.json", &source);
+    let found = crate::formats::refusals("skill.json", &source);
     assert!(found.len() == 1 && !found[0].contains("must be an object"), "{found:?}");
 }
 

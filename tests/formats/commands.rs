@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-#[path = "../support/cli.rs"]
-pub mod cli;
-
-use cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 const HELM: &str = include_str!("samples/validate-helm-chart.yaml");
 const DEPLOY: &str = include_str!("samples/deploy-application.yaml");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metier::skill::contract::{DefinitionFormat, Sensitivity};
 use serde_json::{Value, json};
 
-use crate::{contract, refused};
+use crate::formats::{contract, refused};
 
 const SAMPLE: &str = include_str!("samples/web-search.json");
 

@@ -5,7 +5,7 @@ use metier::error::ErrorKind;
 use metier::skill::Severity;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
+use crate::support::engine::{Project, kind, sentence, value};
 
 const ARTICLE: &str = "skill:\n  name: double\n  version: \"1.2.0\"\n  description: Doubles a number.\n  inputs:\n    n: {type: number, required: true}\n";
 

@@ -5,6 +5,7 @@ use metier::skill::contract::Contract;
 use metier::skill::{Profile, SkillLocation};
 use metier_skill::formats::{instructions, load_alone};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 
 /// What is written of a definition in that form, and what is lost.
@@ -137,7 +138,11 @@ fn input_type() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_curia_manifest_comes_back(

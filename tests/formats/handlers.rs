@@ -11,8 +11,8 @@ use metier::host::{Providers, SecretProvider, SkillContext, Tool, ToolProvider};
 use metier::policy::SandboxMode;
 use serde_json::{Value, json};
 
-use crate::not_run::{find_program, not_run};
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
+use crate::support::not_run::{find_program, not_run};
 
 const SAMPLE: &str = include_str!("samples/web-search.json");
 const HANDLER: &str = include_str!("samples/web-search.ts");

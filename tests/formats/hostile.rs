@@ -7,8 +7,8 @@ use metier::error::ErrorKind;
 use metier::formats::parse;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence};
-use crate::{refusals, refused};
+use crate::formats::{refusals, refused};
+use crate::support::engine::{Project, kind, sentence};
 
 #[test]
 fn three_formats_in_one_folder_run_as_none_of_them() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use metier::formats::{OpenApiOptions, import_openapi};
 use serde_json::{Value, json};
 
-use crate::commands::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 #[path = "../../fuzz/checks/openapi.rs"]
 mod checks;

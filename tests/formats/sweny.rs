@@ -6,8 +6,8 @@ use metier::host::Fixtures;
 use metier::skill::contract::DefinitionFormat;
 use serde_json::{Value, json};
 
-use crate::project::{Project, granted, kind, sentence, value};
-use crate::{contract, refused};
+use crate::formats::{contract, refused};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const SAMPLE: &str = include_str!("samples/sweny-github.yaml");
 

@@ -8,8 +8,8 @@ use metier::skill::contract::{Contract, DefinitionFormat};
 use metier::skill::{Diagnostic, Severity};
 use serde_json::json;
 
-use crate::project::{Project, value};
-use crate::sweny::settings_reach_the_script;
+use crate::formats::sweny::settings_reach_the_script;
+use crate::support::engine::{Project, value};
 
 /// The contract of the skill `x` whose frontmatter has these lines, and what is worth knowing about it.
 #[track_caller]

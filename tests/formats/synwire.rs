@@ -7,7 +7,7 @@ use metier::skill::{SkillLocation, parse};
 use metier::{engine::EngineBuilder, policy::ExecutionMode};
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value};
+use crate::support::engine::{Project, kind, sentence, value};
 
 const BUSY: &str = "local n = 0 for i = 1, 3000000 do n = n + i end return n";
 
@@ -226,7 +226,7 @@ fn check_text_passing(mode: ExecutionMode) {
         helper.fold(builder, EngineBuilder::helper).build().unwrap()
     };
     let run = |project: &Project, grants: &[&str]| {
-        engine(project).run(crate::project::granted(Invocation::new("x"), grants))
+        engine(project).run(crate::support::engine::granted(Invocation::new("x"), grants))
     };
     let read = project("synwire-wasm", &plugin("vfs_read_file", "n.json", None));
     let outcome = run(&read, &[]);

@@ -6,7 +6,7 @@ use metier::skill::{SkillLocation, parse};
 use serde_json::{Value, json};
 
 use super::synwire::script;
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 /// The same script with this input.
 fn run(project: &Project, input: Value, grants: &[&str]) -> Outcome {

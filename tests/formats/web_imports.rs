@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::commands::cli::Project;
+use crate::support::cli::Project;
 
 /// A server on this machine that answers each request with what the function makes of its path: content type and body.
 #[cfg(feature = "http")]

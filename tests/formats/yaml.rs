@@ -8,10 +8,11 @@ use metier::skill::{Manifest, SkillLocation};
 use metier_skill::formats::{instructions, load_alone};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use proptest::test_runner::FileFailurePersistence;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::not_run::not_run;
+use crate::support::not_run::not_run;
 
 /// Texts that a reader of YAML takes for something else where they stand without quotes, or for text that ends early.
 const ODD_TEXTS: [&str; 62] = [
@@ -160,7 +161,11 @@ fn written(object: &Value) -> Option<(String, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig {
+        cases: 1000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_skill_object_says_the_same_in_both_syntaxes(object in skill_object()) {

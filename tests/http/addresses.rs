@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use metier::error::ErrorKind::{Denied, Io};
 use metier::host::{HttpClient, WebClient};
 
-use crate::server::{Server, answer, redirect};
-use crate::{get, refused, run, web};
+use crate::http::server::{Server, answer, redirect};
+use crate::http::{get, refused, run, web};
 
 #[test]
 fn the_inside_opens_only_to_a_grant_that_names_the_address() {

@@ -5,8 +5,8 @@ use std::io::Write;
 use metier::error::ErrorKind::{InvalidArgument, Io, Output};
 use metier::host::HttpRequest;
 
-use crate::server::{Server, answer};
-use crate::{get, header, post, refused, send, with};
+use crate::http::server::{Server, answer};
+use crate::http::{get, header, post, refused, send, with};
 
 #[test]
 fn a_request_says_no_more_than_it_must() {

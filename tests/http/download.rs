@@ -3,7 +3,7 @@
 use metier::error::ErrorKind::{Denied, InvalidArgument, Io, Output};
 use metier::host::download;
 
-use crate::server::{Server, answer, redirect};
+use crate::http::server::{Server, answer, redirect};
 
 #[test]
 fn a_file_of_this_machine_is_downloaded_whole_or_not_at_all() {

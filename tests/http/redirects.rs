@@ -3,8 +3,8 @@
 use metier::error::ErrorKind::{Denied, Io};
 use metier::host::HttpClient;
 
-use crate::server::{Server, answer, redirect};
-use crate::{HOME, get, header, post, refused, run, send, web, with};
+use crate::http::server::{Server, answer, redirect};
+use crate::http::{HOME, get, header, post, refused, run, send, web, with};
 
 #[test]
 fn a_redirect_is_followed_and_the_answer_says_where_it_came_from() {

@@ -12,9 +12,9 @@ use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 
-use crate::secure::{AUTHORITY, secure_with, url};
-use crate::server::{Server, answer, redirect};
-use crate::web;
+use crate::http::secure::{AUTHORITY, secure_with, url};
+use crate::http::server::{Server, answer, redirect};
+use crate::http::web;
 
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const PASSWORD: &str = "Correct+Horse/Battery=Staple&9";

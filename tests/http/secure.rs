@@ -9,8 +9,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, Stream};
 
-use crate::server::{Server, answer, read_request, redirect};
-use crate::{get, refused, run, web};
+use crate::http::server::{Server, answer, read_request, redirect};
+use crate::http::{get, refused, run, web};
 
 pub const AUTHORITY: &str = include_str!("certificates/authority.pem");
 const CERTIFICATE: &str = include_str!("certificates/server.pem");

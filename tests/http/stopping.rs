@@ -11,8 +11,8 @@ use metier::host::{HttpClient, HttpRequest, HttpResponse, WebClient};
 use metier::policy::CancelToken;
 use metier_core::policy::Watchdog;
 
-use crate::server::Server;
-use crate::{HOME, get, post, run_with_token, with};
+use crate::http::server::Server;
+use crate::http::{HOME, get, post, run_with_token, with};
 
 const SOON: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(500);

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 const FRONTMATTER: &str = "---\nname: writer\ndescription: d\nallowed-tools: write:out\n---\n";
 
@@ -134,7 +134,7 @@ fn a_yes_for_good_is_remembered_until_a_file_of_the_skill_changes() {
     assert_eq!(call(&mut client, &json!({"text": "again"}), None)["content"][0]["text"], "written");
     let grants = project.metier(&["allow", "--list"]);
     assert!(grants.stdout.contains("write:out"), "{grants:?}");
-    crate::write(&project, ".metier/skills/writer/SKILL.md", &format!("{FRONTMATTER}changed\n"));
+    crate::mcp::write(&project, ".metier/skills/writer/SKILL.md", &format!("{FRONTMATTER}changed\n"));
     assert_question(&call(&mut client, &json!({}), None));
 }
 
@@ -143,7 +143,7 @@ fn a_skill_that_changes_before_the_answer_is_asked_about_again() {
     let project = project();
     let mut client = project.modern_client(&[]).asking();
     let question = call(&mut client, &json!({}), None);
-    crate::write(
+    crate::mcp::write(
         &project,
         ".metier/skills/writer/scripts/main.lua",
         "ctx.write('out/a.txt', 'evil') return 1",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{Project, write};
+use crate::support::cli::{Project, write};
 
 fn project() -> Project {
     Project::new().lua("hello", "return 'hello'").trusted()

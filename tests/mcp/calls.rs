@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::cli::Project;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-use crate::processes::{processes, wait_until};
+use crate::mcp::processes::{processes, wait_until};
+use crate::support::cli::Project;
 
 const ENDLESS: &str = "while true do end";
 

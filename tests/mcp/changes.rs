@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 fn project() -> Project {
     Project::new().lua("first", "return 1").trusted()
@@ -11,8 +11,8 @@ fn project() -> Project {
 fn add(project: &Project, name: &str) {
     let folder = project.path(&format!(".metier/skills/{name}/scripts"));
     std::fs::create_dir_all(folder).unwrap();
-    crate::write(project, &format!(".metier/skills/{name}/scripts/main.lua"), "return 'new'");
-    crate::write(
+    crate::mcp::write(project, &format!(".metier/skills/{name}/scripts/main.lua"), "return 'new'");
+    crate::mcp::write(
         project,
         &format!(".metier/skills/{name}/SKILL.md"),
         &format!("---\nname: {name}\ndescription: d\n---\n"),
@@ -41,13 +41,17 @@ fn a_broken_skill_stays_as_it_was_until_it_is_mended() {
     let project = project();
     let mut client = project.client(&[]);
     let before = client.tool("first");
-    crate::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\n");
+    crate::mcp::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\n");
     add(&project, "second");
     client.notification("notifications/tools/list_changed");
     assert_eq!(client.tool("first"), before);
     let result = client.call("first", json!({}));
     assert_eq!(result["_meta"]["metier/error"]["kind"], "invalid-skill", "{result}");
-    crate::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\ndescription: mended\n---\n");
+    crate::mcp::write(
+        &project,
+        ".metier/skills/first/SKILL.md",
+        "---\nname: first\ndescription: mended\n---\n",
+    );
     client.notification("notifications/tools/list_changed");
     assert_eq!(client.tool("first")["description"], "mended");
     assert_eq!(client.call("first", json!({}))["isError"], false);
@@ -75,7 +79,7 @@ fn a_file_that_changes_as_soon_as_the_server_runs_is_announced() {
     client.tool_names();
     // The server reads its files once when it starts; this is before it looks at them again.
     std::thread::sleep(std::time::Duration::from_millis(300));
-    crate::write(&project, ".metier/skills/first/references/a.md", "after");
+    crate::mcp::write(&project, ".metier/skills/first/references/a.md", "after");
     client.notification("notifications/resources/list_changed");
     let read = client.result("resources/read", json!({"uri": "skill://first/references/a.md"}));
     assert_eq!(read["contents"][0]["text"], "after");
@@ -102,8 +106,8 @@ fn who_watches_a_file_is_notified_when_it_changes_and_of_no_other() {
     assert_eq!(acknowledged["params"]["notifications"], filter);
     std::thread::sleep(std::time::Duration::from_millis(300));
     for round in 0..2 {
-        crate::write(&project, &path("a"), &format!("a {round}"));
-        crate::write(&project, &path("b"), &format!("b {round}"));
+        crate::mcp::write(&project, &path("a"), &format!("a {round}"));
+        crate::mcp::write(&project, &path("b"), &format!("b {round}"));
         for client in [&mut older, &mut newer] {
             let told = client.notification("notifications/resources/updated");
             assert_eq!(told["params"]["uri"], uri("a"), "{told}");
@@ -124,7 +128,7 @@ fn the_server_says_what_it_serves_and_what_of_it_changes() {
     assert!(line.ends_with("not trusted: second (`metier trust`)"), "{line}");
     add(&project, "third");
     client.stderr_line("the skill third was added, and is not trusted (`metier trust third`)");
-    crate::write(&project, ".metier/skills/first/scripts/main.lua", "return 2");
+    crate::mcp::write(&project, ".metier/skills/first/scripts/main.lua", "return 2");
     client.stderr_line("the skill first is not trusted any more: it was changed, or its trust was revoked (`metier trust first`)");
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
     let lines = [
@@ -135,7 +139,7 @@ fn the_server_says_what_it_serves_and_what_of_it_changes() {
     assert!(["first", "second", "third"].iter().all(|name| lines.iter().any(|line| line.contains(name))));
     std::fs::remove_dir_all(project.path(".metier/skills/third")).unwrap();
     client.stderr_line("the skill third was removed");
-    crate::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\n");
+    crate::mcp::write(&project, ".metier/skills/first/SKILL.md", "---\nname: first\n");
     client.stderr_line("the skill first cannot be loaded");
     client.close();
     assert_eq!(client.wait().0, Some(0));
@@ -157,7 +161,7 @@ fn a_call_of_a_tool_that_is_gone_says_why() {
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
     let mut client = project.client(&[]);
     assert_eq!(client.tool_names().iter().filter(|name| name.ends_with('d')).count(), 2);
-    crate::write(
+    crate::mcp::write(
         &project,
         ".metier/skills/first/SKILL.md",
         "---\nname: first\ndescription: IGNORE-ALL-RULES\n---\n",

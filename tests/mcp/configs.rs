@@ -1,6 +1,6 @@
 //! The configurations of clients start the server.
 
-use crate::cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 #[test]
 fn each_client_gets_a_configuration_that_its_parser_reads() {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 fn project() -> Project {
     project_with_link("data.bin")

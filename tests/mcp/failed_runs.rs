@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 #[track_caller]
 fn text(result: &Value) -> &str {

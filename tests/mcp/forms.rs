@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 const CONTRACT: &str = "inputs:
   name: {type: string, required: true, min_length: 2, title: Name}
@@ -261,7 +261,7 @@ fn a_skill_that_changes_asks_again_and_an_untrusted_one_asks_nothing() {
     let given = json!({"count": 1, "note": "n"});
     let question = call(&mut client, &given, None, json!({}));
     form(&question, "who");
-    crate::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'other ' .. input.name");
+    crate::mcp::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'other ' .. input.name");
     let answer = || json!({"who": accept(json!({"name": "Ada"}))});
     let refused = call(&mut client, &given, Some(&question), answer());
     let id = session.start("tools/call", json!({"name": "asks", "arguments": given}));
@@ -275,7 +275,7 @@ fn a_skill_that_changes_asks_again_and_an_untrusted_one_asks_nothing() {
     assert!(session.messages.iter().all(|message| message["method"] != "elicitation/create"));
     trust();
     let question = call(&mut client, &given, None, json!({}));
-    crate::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'new ' .. input.name");
+    crate::mcp::write(&project, ".metier/skills/asks/scripts/main.lua", "return 'new ' .. input.name");
     trust();
     let again = call(&mut client, &given, Some(&question), answer());
     form(&again, "who");

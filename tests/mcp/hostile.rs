@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 fn client(project: &Project) -> Client {
     project.client(&[])
@@ -334,8 +334,8 @@ fn answers_that_a_client_does_not_read_are_bounded() {
         line.clear();
         output.read_line(&mut line).unwrap();
     }
-    assert!(line.len() > large.len(), "{}", crate::http_callers::shown(&line));
-    let peak = crate::http_callers::peak_memory(&child);
+    assert!(line.len() > large.len(), "{}", crate::mcp::http_callers::shown(&line));
+    let peak = crate::mcp::http_callers::peak_memory(&child);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(peak < 350 << 20, "{} MiB", peak >> 20);

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::HttpServer;
+use crate::mcp::http_client::HttpServer;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
-use crate::processes::{processes, wait_until};
+use crate::mcp::processes::{processes, wait_until};
+use crate::support::cli::Project;
 
 fn project() -> Project {
     Project::new()
@@ -284,8 +284,8 @@ fn lists_that_change_are_announced() {
     let mut subscription = server.start("subscriptions/listen", params).events();
     assert_eq!(subscription.next().unwrap()["method"], "notifications/subscriptions/acknowledged");
     std::fs::create_dir_all(project.path(".metier/skills/second/scripts")).unwrap();
-    crate::write(&project, ".metier/skills/second/scripts/main.lua", "return 'new'");
-    crate::write(&project, ".metier/skills/second/SKILL.md", "---\nname: second\ndescription: d\n---\n");
+    crate::mcp::write(&project, ".metier/skills/second/scripts/main.lua", "return 'new'");
+    crate::mcp::write(&project, ".metier/skills/second/SKILL.md", "---\nname: second\ndescription: d\n---\n");
     assert_eq!(events.next().unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(subscription.next().unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(server.text("second", json!({})), "new");

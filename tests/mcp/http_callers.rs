@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::{HttpServer, Pending};
+use crate::mcp::http_client::{HttpServer, Pending};
+use crate::support::cli::Project;
 
 const ATTACKER: &str = "the-token-of-the-attacker";
 const OTHER: &str = "the-token-of-the-other";
@@ -22,7 +22,7 @@ fn project() -> Project {
 
 /// A server whose tests speak as the attacker, unless they say otherwise.
 fn server(project: &Project, args: &[&str]) -> HttpServer {
-    crate::write(project, "tokens", &format!("{ATTACKER}\n{OTHER}\n"));
+    crate::mcp::write(project, "tokens", &format!("{ATTACKER}\n{OTHER}\n"));
     let own = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(project.path("tokens"), own).unwrap();
     let mut server = project.http_server(&[&["--token-file", "tokens"], args].concat());

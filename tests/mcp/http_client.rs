@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 pub const TIMEOUT: Duration = Duration::from_mins(1);
 

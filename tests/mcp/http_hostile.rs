@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::cli::Project;
-use crate::http_client::HttpServer;
+use crate::mcp::http_client::HttpServer;
+use crate::support::cli::Project;
 
 fn project() -> Project {
     Project::new()
@@ -104,7 +104,7 @@ fn a_request_that_cannot_be_read_is_answered_with_its_id() {
     let project = Project::new().lua("echo", "return input").trusted();
     let server = project.http_server(&[]);
     let headers = server.modern_headers("tools/call", &json!({"name": "echo"}));
-    for (body, code) in crate::hostile::BROKEN_REQUESTS {
+    for (body, code) in crate::mcp::hostile::BROKEN_REQUESTS {
         let answer = server.send("POST", &headers, body.as_bytes()).answer();
         let message = answer.message();
         assert_eq!(
@@ -274,7 +274,7 @@ fn a_skill_that_changes_between_approval_and_call_is_asked_about_again() {
     let asking = json!({"elicitation": {"form": {}}});
     let mut params = json!({"name": "touch", "arguments": {}});
     let question = server.start_with("tools/call", params.clone(), &asking, &[]).answer().result();
-    crate::write(&project, ".metier/skills/touch/scripts/main.lua", "ctx.write('out/touched', 'evil')");
+    crate::mcp::write(&project, ".metier/skills/touch/scripts/main.lua", "ctx.write('out/touched', 'evil')");
     params["requestState"] = question["requestState"].clone();
     params["inputResponses"] = json!({"approval": {"action": "accept", "content": {"answer": "once"}}});
     let again = server.start_with("tools/call", params.clone(), &asking, &[]).answer().result();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::{Events, HttpServer, Session, TIMEOUT};
+use crate::mcp::http_client::{Events, HttpServer, Session, TIMEOUT};
+use crate::support::cli::Project;
 
 const TOKENS: [&str; 2] = ["first-token-of-the-test", "second-token-of-the-test"];
 const WAIT: &str = "ctx.progress('waiting', 1, 2) while #ctx.list_dir('out') < 2 do end return {went = true}";
@@ -28,11 +28,11 @@ fn project() -> Project {
 }
 
 fn go(project: &Project) {
-    crate::write(project, "out/go", "");
+    crate::mcp::write(project, "out/go", "");
 }
 
 fn server(project: &Project) -> HttpServer {
-    crate::write(project, "tokens", &TOKENS.join("\n"));
+    crate::mcp::write(project, "tokens", &TOKENS.join("\n"));
     let own = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(project.path("tokens"), own).unwrap();
     project.http_server(&["--token-file", "tokens", "--allow", "sample"])

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::{Answer, HttpServer};
-use crate::processes::{processes, wait_until};
+use crate::mcp::http_client::{Answer, HttpServer};
+use crate::mcp::processes::{processes, wait_until};
+use crate::support::cli::Project;
 
 const TOKENS: [&str; 2] = ["first-token-of-the-test", "second-token-of-the-test"];
 
@@ -39,7 +39,7 @@ fn in_state(server: &HttpServer, id: &str, status: &str) -> Value {
 }
 
 fn server(project: &Project, args: &[&str]) -> HttpServer {
-    crate::write(project, "tokens", &TOKENS.join("\n"));
+    crate::mcp::write(project, "tokens", &TOKENS.join("\n"));
     let own = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(project.path("tokens"), own).unwrap();
     project.http_server(&[&["--token-file", "tokens"], args].concat())

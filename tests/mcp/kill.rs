@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use metier::plan::Journal;
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::HttpServer;
-use crate::plan_journals::{ARGS, journal_folder, journals, runs};
-use crate::processes::{processes, wait_until};
+use crate::mcp::http_client::HttpServer;
+use crate::mcp::plan_journals::{ARGS, journal_folder, journals, runs};
+use crate::mcp::processes::{processes, wait_until};
+use crate::support::cli::Project;
 
 /// What lies in a folder, by name.
 fn names_in(folder: &Path) -> BTreeSet<PathBuf> {
@@ -123,7 +123,7 @@ fn a_plan_that_is_a_task_keeps_its_journal_over_kills_and_does_no_step_twice() {
     let server = start(&project);
     let id = call(&server);
     wait_until(|| processes("3987.67") == 1);
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     let end = Instant::now() + Duration::from_secs(20);
     let task = loop {
         let task = ask(&server, "tasks/get", &json!({"taskId": id}));

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 const CONTRACT: &str = "permissions: ['write:out']
 tools:
@@ -179,7 +179,7 @@ fn resources_are_of_trusted_skills_as_they_were_trusted() {
     assert_eq!(project.metier(&["trust", "--yes"]).code, 0);
     let mut client = project.client(&[]);
     assert_eq!(read(&mut client, "notes://today")["text"], "# Today\n");
-    crate::write(&project, ".metier/skills/notes/references/today.md", "# Evil\n");
+    crate::mcp::write(&project, ".metier/skills/notes/references/today.md", "# Evil\n");
     let refused = error(&mut client, "notes://today");
     assert!(!refused.to_string().contains("Evil"), "{refused}");
     let refused = error(&mut client, "notes://day/today");

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::not_run::not_run;
-use crate::processes::wait_until;
+use crate::mcp::processes::wait_until;
+use crate::support::cli::Project;
+use crate::support::not_run::not_run;
 
 /// What the process of the other user attacks: it is the only way in which that process is told.
 const TARGET: &str = "METIER_TEST_TARGET";
@@ -100,7 +100,10 @@ fn another_user_reaches_neither_the_tools_nor_what_the_server_keeps() {
     });
     let attack = |target: &Value| {
         let output = Command::new(&program)
-            .args(["--exact", "other_user::another_user_reaches_neither_the_tools_nor_what_the_server_keeps"])
+            .args([
+                "--exact",
+                "mcp::other_user::another_user_reaches_neither_the_tools_nor_what_the_server_keeps",
+            ])
             .arg("--nocapture")
             .env(TARGET, target.to_string())
             .current_dir("/")

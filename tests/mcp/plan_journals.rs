@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use metier::plan::{Journal, JournalSummary};
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
-use crate::processes::wait_until;
+use crate::mcp::client::Client;
+use crate::mcp::processes::wait_until;
+use crate::support::cli::Project;
 
 pub const ARGS: [&str; 8] =
     ["--task-after", "0", "--allow", "write:out", "--allow", "skill:mark", "--allow", "skill:hold"];
@@ -85,7 +85,7 @@ fn a_plan_goes_on_after_a_kill_and_does_no_step_twice() {
     assert_eq!(content.steps[0].value(), Some(json!("marked")));
     assert_eq!(runs(&project), 1);
     let mut client = client(&project);
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     let result = client.call("both", json!({}));
     if let Some(id) = result["taskId"].as_str() {
         assert_completed(&mut client, id);
@@ -108,7 +108,7 @@ fn a_plan_goes_on_after_the_end_of_the_client() {
     first.close();
     assert_eq!(first.wait().0, Some(0));
     assert_eq!(journals(&project).len(), 1);
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     let mut second = client(&project);
     let result = second.call("both", json!({}));
     if let Some(id) = result["taskId"].as_str() {
@@ -122,7 +122,7 @@ fn a_person_is_asked_before_an_interrupted_step_is_done_again() {
     for (choice, succeeds) in [("once", true), ("no", false)] {
         let project = project("write:out");
         kill_after(&project, 2);
-        crate::write(&project, "out/go", "");
+        crate::mcp::write(&project, "out/go", "");
         let mut client = client(&project);
         let id = client.call_task("both", json!({}));
         let task = client.task_in_state(&id, "input_required");
@@ -142,9 +142,9 @@ fn a_plan_that_changed_starts_over() {
     kill_after(&project, 1);
     let path = ".metier/skills/both/scripts/sequence.json";
     let plan = std::fs::read_to_string(project.path(path)).unwrap();
-    crate::write(&project, path, &plan.replace("\"hold\",\"skill\"", "\"held\",\"skill\""));
+    crate::mcp::write(&project, path, &plan.replace("\"hold\",\"skill\"", "\"held\",\"skill\""));
     let project = project.trusted();
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     let result = result_of(&mut client(&project), "both");
     let reason = "the journal was begun before the plan of both changed, so the run is not taken up again";
     assert_started_over(&result, reason);
@@ -209,7 +209,7 @@ fn a_plan_whose_secret_changed_or_whose_journal_is_damaged_starts_over_and_says_
             let (head, rest) = text.split_once('\n').unwrap();
             std::fs::write(path, format!("{}x\n{rest}", &head[..head.len() - 1])).unwrap();
         }
-        crate::write(&project, "out/go", "");
+        crate::mcp::write(&project, "out/go", "");
         let result = result_of(&mut client(&project, secret), "both");
         assert_eq!(result["isError"], false, "{result}");
         match reason {
@@ -227,7 +227,7 @@ fn the_same_call_at_the_same_time_runs_without_a_journal() {
     let ids = [client.call_task("both", json!({})), client.call_task("both", json!({}))];
     wait_until(|| runs(&project) == 2);
     assert_eq!(journals(&project).len(), 1);
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     for id in &ids {
         assert_completed(&mut client, id);
     }
@@ -293,7 +293,7 @@ fn a_server_that_grants_less_does_not_go_on_and_one_that_grants_it_again_does() 
     wait_for_first_step(&project);
     first.child.kill().unwrap();
     first.child.wait().unwrap();
-    crate::write(&project, "go", "");
+    crate::mcp::write(&project, "go", "");
     for _ in 0..2 {
         let mut less = project.modern_client(&READS_NOTHING).with_tasks(&json!({}));
         let refused = result_of(&mut less, "both").to_string();
@@ -320,7 +320,7 @@ fn a_revoked_grant_is_missing_and_a_person_is_asked_again_for_what_was_approved_
     first.child.wait().unwrap();
     let revoked = project.metier(&["allow", "--revoke", "both"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
-    crate::write(&project, "go", "");
+    crate::mcp::write(&project, "go", "");
     let mut silent = project.modern_client(&READS_NOTHING).with_tasks(&json!({}));
     let refused = result_of(&mut silent, "both").to_string();
     assert!(refused.contains("read:.env") && !refused.contains("hunter2"), "{refused}");
@@ -345,11 +345,11 @@ fn a_journal_is_of_no_use_to_another_caller() {
     let tokens = ["first-token-of-the-test", "second-token-of-the-test"];
     let project = reading_project();
     let write_tokens = |texts: &[&str]| {
-        crate::write(&project, "tokens", &texts.join("\n"));
+        crate::mcp::write(&project, "tokens", &texts.join("\n"));
         let own = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(project.path("tokens"), own).unwrap();
     };
-    let call = |server: &crate::http_client::HttpServer, token: &str| {
+    let call = |server: &crate::mcp::http_client::HttpServer, token: &str| {
         let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         let bearer = format!("Bearer {token}");
         let headers = [("authorization", bearer.as_str()), ("mcp-name", "both")];
@@ -365,7 +365,7 @@ fn a_journal_is_of_no_use_to_another_caller() {
     assert_eq!(journals(&project).len(), 1);
     // In another order, the place of a token says nothing.
     write_tokens(&[tokens[1], tokens[0]]);
-    crate::write(&project, ".env", "PASSWORD=changed");
+    crate::mcp::write(&project, ".env", "PASSWORD=changed");
     let server = project.http_server(&args);
     call(&server, tokens[1]);
     wait_until(|| journals(&project).len() == 2);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
-use crate::not_run::not_run;
-use crate::plan_journals::journals;
+use crate::mcp::client::Client;
+use crate::mcp::plan_journals::journals;
+use crate::support::cli::Project;
+use crate::support::not_run::not_run;
 
 /// Bytes that a hostile plan or script could hide something behind.
 const HIDDEN: &str = "\u{202e}\u{200b}";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 #[test]
 fn the_server_of_a_plugin_serves_its_skills_alone_in_the_folder_of_the_client() {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
-use crate::not_run::not_run;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
+use crate::support::not_run::not_run;
 
 const WRITER: &str = "#!/bin/sh\necho \"$1\" > docs/a.txt; rm -f gone.txt; echo done";
 
@@ -183,7 +183,7 @@ fn what_the_project_has_changed_since_the_question_stays() {
     let Some(result) = write(&mut client, "model") else { return };
     let arguments = by_digest(&result);
     let question = client.result("tools/call", apply_params(&arguments, None));
-    crate::write(&project, "docs/a.txt", "person\n");
+    crate::mcp::write(&project, "docs/a.txt", "person\n");
     let applied = client.result("tools/call", apply_params(&arguments, Some((&question, answer("once")))));
     assert_eq!(applied["isError"], true, "{applied}");
     assert_eq!(applied["structuredContent"]["conflicts"], json!(["docs/a.txt"]));
@@ -272,7 +272,10 @@ fn without_overlays_calls_of_languages_inside_the_program_are_previewed_and_appl
         )
         .trusted();
     // This level has no mounts.
-    crate::cli::write(&project.home().join(".config/metier/config.toml"), "sandbox.level = \"landlock\"");
+    crate::support::cli::write(
+        &project.home().join(".config/metier/config.toml"),
+        "sandbox.level = \"landlock\"",
+    );
     let before = tree(&project);
     let mut client = project.modern_client(&["--preview"]).asking();
     let refused = client.call("writer", json!({"args": ["x"]}));
@@ -289,7 +292,7 @@ fn without_overlays_calls_of_languages_inside_the_program_are_previewed_and_appl
 #[test]
 fn each_answer_about_changes_is_recorded_before_it_has_an_effect() {
     let project = project();
-    crate::cli::write(&project.home().join(".config/metier/config.toml"), "audit.enabled = true");
+    crate::support::cli::write(&project.home().join(".config/metier/config.toml"), "audit.enabled = true");
     let mut client = project.modern_client(&["--preview"]).asking();
     let Some(result) = write(&mut client, "new") else { return };
     let arguments = by_digest(&result);
@@ -323,11 +326,11 @@ fn what_cannot_be_recorded_is_not_applied_where_that_is_required() {
     let Some(result) = write(&mut client, "new") else { return };
     let arguments = by_digest(&result);
     drop(client);
-    crate::cli::write(&project.home().join(".config/metier/config.toml"), "audit.required = true");
+    crate::support::cli::write(&project.home().join(".config/metier/config.toml"), "audit.required = true");
     // A file is where the folder of the log would be.
     let folder = project.home().join(".local/share/metier/audit");
     std::fs::remove_dir_all(&folder).ok();
-    crate::cli::write(&folder, "");
+    crate::support::cli::write(&folder, "");
     let before = tree(&project);
     let answer = project.metier(&["changes", "apply", arguments["id"].as_str().unwrap()]);
     assert!(answer.code != 0 && answer.stderr.contains("it is required, so nothing was done"), "{answer:?}");

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
-use crate::not_run::not_run;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
+use crate::support::not_run::not_run;
 
 /// A script without listed permissions that notes each run, and fails where it may not write.
 fn project(script: &str) -> Project {
@@ -91,7 +91,7 @@ fn a_call_is_asked_about_once_and_only_for_the_files_that_were_looked_at() {
     assert_eq!(runs(&project), 2);
     let id = start(&mut client);
     let (asked, _) = question(&mut client);
-    crate::write(&project, ".metier/skills/report/scripts/main.sh", "echo evil > out/evil.txt");
+    crate::mcp::write(&project, ".metier/skills/report/scripts/main.sh", "echo evil > out/evil.txt");
     answer(&mut client, &asked, "once");
     let result = client.response(id)["result"].clone();
     assert!(result["isError"] == true && !project.path("out/evil.txt").exists(), "{result}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 fn project() -> Project {
     Project::new()
@@ -104,7 +104,7 @@ fn a_skill_that_declares_larger_results_has_them_whole_and_the_client_is_informe
     assert_eq!(size(client.tool("greedy")), 500_000);
     assert_eq!(size(client.tool("modest")), json!(null));
     assert_eq!(client.call("declared", json!({}))["structuredContent"]["items"][19_999], 20_000);
-    let shown = |client: &mut crate::client::Client, tool: &str| {
+    let shown = |client: &mut crate::mcp::client::Client, tool: &str| {
         client.call(tool, json!({}))["content"][0]["text"].as_str().unwrap().len()
     };
     assert!((500_000..501_000).contains(&shown(&mut client, "greedy")));
@@ -120,14 +120,14 @@ fn a_run_that_went_on_without_a_host_says_so() {
         .skill(".metier/skills/items")
         .file(".metier/skills/items/scripts/main.py", script)
         .trusted();
-    if crate::not_run::find_program("python3").is_none() {
-        crate::not_run::not_run("a run without a host", "python3 is not installed");
+    if crate::support::not_run::find_program("python3").is_none() {
+        crate::support::not_run::not_run("a run without a host", "python3 is not installed");
         return;
     }
     let result = project.client(&[]).call("items", json!({}));
     assert_eq!(result["isError"], false, "{result}");
     if result["_meta"]["metier/refused"].is_null() {
-        crate::not_run::not_run("a run without a host", "this machine gives no network of its own");
+        crate::support::not_run::not_run("a run without a host", "this machine gives no network of its own");
         return;
     }
     assert_eq!(result["_meta"]["metier/refused"][0]["permission"], "net:api.example.org", "{result}");

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::{Client, TIMEOUT};
+use crate::mcp::client::{Client, TIMEOUT};
+use crate::support::cli::Project;
 
 const ALLOWED: [&str; 2] = ["--allow", "sample"];
 

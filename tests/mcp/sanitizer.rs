@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 /// A token of a form that is known, which is none.
 fn token() -> String {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 const WAIT: &str = "ctx.progress('waiting', 1, 2) while #ctx.list_dir('out') < 2 do end return {went = true}";
 
@@ -14,7 +14,7 @@ fn project() -> Project {
 }
 
 fn go(project: &Project) {
-    crate::write(project, "out/go", "");
+    crate::mcp::write(project, "out/go", "");
 }
 
 fn start(client: &mut Client, tool: &str, task: Value) -> Value {

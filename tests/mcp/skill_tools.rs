@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
+use crate::mcp::client::Client;
+use crate::support::cli::Project;
 
 const CONTRACT: &str = "
 description: Knows the weather.

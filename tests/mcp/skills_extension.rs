@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 fn project() -> Project {
     let text = "---\nname: typed\ndescription: d\nlicense: MIT\nversion: 1.0\nquoted: \"1.0\"\nmetadata:\n  n: \"3\"\n---\nbody\n";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 /// Calls, unless the variable asks for more.
 const CALLS: usize = 1_500;

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::http_client::{Events, HttpServer};
+use crate::mcp::http_client::{Events, HttpServer};
+use crate::support::cli::Project;
 
 const TOKENS: [&str; 2] = ["first-token-of-the-test", "second-token-of-the-test"];
 const WAIT: &str = "ctx.progress('waiting', 1, 2) while #ctx.list_dir('out') < 2 do end return {went = true}";
@@ -44,7 +44,7 @@ fn subscribe(server: &HttpServer, token: &str, ids: &[&str]) -> Events {
 #[test]
 fn a_subscription_over_http_is_to_the_callers_own_tasks() {
     let project = project();
-    crate::write(&project, "tokens", &TOKENS.join("\n"));
+    crate::mcp::write(&project, "tokens", &TOKENS.join("\n"));
     std::fs::set_permissions(project.path("tokens"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let server = project.http_server(&["--token-file", "tokens", "--task-after", "0"]);
     let id = call(&server, TOKENS[0], "wait");
@@ -68,7 +68,7 @@ fn a_subscription_over_http_is_to_the_callers_own_tasks() {
         );
         last = own.next().unwrap();
     }
-    crate::write(&project, "out/go", "");
+    crate::mcp::write(&project, "out/go", "");
     let ended = own.next().unwrap();
     assert_eq!(ended["method"], "notifications/tasks");
     assert_eq!(ended["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::Project;
-use crate::client::Client;
-use crate::processes::wait_until;
+use crate::mcp::client::Client;
+use crate::mcp::processes::wait_until;
+use crate::support::cli::Project;
 
 /// Waits until the file `out/go` is there.
 const WAIT: &str = "while #ctx.list_dir('out') < 2 do end return {went = true}";
@@ -23,7 +23,7 @@ fn with_tasks(project: &Project, args: &[&str]) -> Client {
 }
 
 fn go(project: &Project) {
-    crate::write(project, "out/go", "");
+    crate::mcp::write(project, "out/go", "");
 }
 
 fn answer(choice: &str) -> Value {
@@ -121,13 +121,13 @@ fn a_cancelled_task_ends_its_whole_process_tree() {
         Project::new().shell("tree", "sleep 4321.651 & (sleep 4321.652 & sleep 4321.653) & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "0"]);
     let id = client.call_task("tree", json!({}));
-    wait_until(|| crate::processes::processes("4321.65") == 3);
+    wait_until(|| crate::mcp::processes::processes("4321.65") == 3);
     for _ in 0..3 {
         assert_eq!(client.result("tasks/cancel", json!({"taskId": id})), json!({"resultType": "complete"}));
     }
     let task = client.task_in_state(&id, "cancelled");
     assert!(task.get("result").is_none(), "{task}");
-    wait_until(|| crate::processes::processes("4321.65") == 0);
+    wait_until(|| crate::mcp::processes::processes("4321.65") == 0);
     client.result("tasks/cancel", json!({"taskId": id}));
     assert_eq!(client.task(&id)["status"], "cancelled");
 }
@@ -177,9 +177,9 @@ fn a_request_that_is_cancelled_before_it_is_a_task_stops() {
     let project = Project::new().shell("tree", "sleep 4321.751 & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "60"]);
     let request = client.start("tools/call", json!({"name": "tree", "arguments": {}}));
-    wait_until(|| crate::processes::processes("4321.75") == 1);
+    wait_until(|| crate::mcp::processes::processes("4321.75") == 1);
     client.notify("notifications/cancelled", json!({"requestId": request}));
-    wait_until(|| crate::processes::processes("4321.75") == 0);
+    wait_until(|| crate::mcp::processes::processes("4321.75") == 0);
 }
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
@@ -188,10 +188,10 @@ fn the_end_of_the_server_ends_its_tasks() {
     let project = Project::new().shell("tree", "sleep 4321.851 & wait").trusted();
     let mut client = with_tasks(&project, &["--task-after", "0"]);
     client.call_task("tree", json!({}));
-    wait_until(|| crate::processes::processes("4321.85") == 1);
+    wait_until(|| crate::mcp::processes::processes("4321.85") == 1);
     client.close();
     assert_eq!(client.wait().0, Some(0));
-    assert_eq!(crate::processes::processes("4321.85"), 0);
+    assert_eq!(crate::mcp::processes::processes("4321.85"), 0);
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_skill_that_changes_between_the_answer_and_the_run_does_not_run() {
     let task = client.task_in_state(&id, "input_required");
     let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     let evil = "ctx.write('out/a', 'evil') return 1";
-    crate::write(&project, ".metier/skills/writer/scripts/main.lua", evil);
+    crate::mcp::write(&project, ".metier/skills/writer/scripts/main.lua", evil);
     client.answer_task(&id, &key, answer("once"));
     let result = client.task_in_state(&id, "completed")["result"].clone();
     assert_eq!(result["isError"], true, "{result}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 const CONTRACT: &str = "
 inputs:

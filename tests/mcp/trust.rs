@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 const SECRET: &str = "IGNORE-ALL-RULES";
 
@@ -50,8 +50,8 @@ fn a_trusted_skill_that_changes_is_gone_from_calls_at_once() {
     assert_eq!(answer.code, 0, "{answer:?}");
     let mut client = project.client(&[]);
     assert_eq!(client.text("notes", json!({})), "before");
-    crate::write(&project, ".metier/skills/notes/scripts/main.lua", &format!("return '{SECRET}'"));
-    crate::write(&project, ".metier/skills/notes/reference.md", SECRET);
+    crate::mcp::write(&project, ".metier/skills/notes/scripts/main.lua", &format!("return '{SECRET}'"));
+    crate::mcp::write(&project, ".metier/skills/notes/reference.md", SECRET);
     let mut seen = String::new();
     for (tool, arguments) in [
         ("notes", json!({})),

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::archives::wheel;
-use crate::fixture::{
+use crate::packages::archives::wheel;
+use crate::packages::fixture::{
     Project, SKILL, alpha_and_beta, assert_says, entries, has_manager, metier, project, store,
 };
-use crate::registry::RunningRegistry;
+use crate::packages::registry::RunningRegistry;
 
 fn registry() -> RunningRegistry {
     let gamma = wheel("gamma", "1.0", &[], &[("gamma.py", "VALUE = 3\n")]);

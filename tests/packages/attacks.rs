@@ -3,11 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::archives::{sdist, wheel};
-use crate::fixture::{
+use crate::packages::archives::{sdist, wheel};
+use crate::packages::fixture::{
     assert_refused, assert_tidy, command, entries, has_manager, metier, prepare, project, store,
 };
-use crate::registry::Registry;
+use crate::packages::registry::Registry;
 
 /// Python that would leave a mark in every place that it could reach.
 fn marking(mark: &str) -> String {

@@ -4,12 +4,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::archives::wheel;
-use crate::fixture::{
+use crate::packages::archives::wheel;
+use crate::packages::fixture::{
     Answer, Project, SKILL, command, entries, has_manager, metier, prepare, project, store, write,
 };
-use crate::not_run::find_program;
-use crate::registry::Registry;
+use crate::packages::registry::Registry;
+use crate::support::not_run::find_program;
 
 /// A `PATH` with the interpreters of this machine, with these programs, and with no other.
 fn programs(project: &Project, names: &[&str]) -> std::path::PathBuf {
@@ -108,7 +108,7 @@ fn what_an_environment_has_only_a_run_would_tell() {
 #[test]
 fn packages_of_node_are_looked_for_too() {
     if find_program("node").is_none() {
-        crate::not_run::not_run("packages of node", "node is not installed");
+        crate::support::not_run::not_run("packages of node", "node is not installed");
         return;
     }
     let project =

@@ -2,8 +2,10 @@
 
 use std::fs;
 
-use crate::fixture::{alpha_and_beta, assert_says, entries, has_manager, metier, prepare, project, store};
-use crate::registry::RunningRegistry;
+use crate::packages::fixture::{
+    alpha_and_beta, assert_says, entries, has_manager, metier, prepare, project, store,
+};
+use crate::packages::registry::RunningRegistry;
 
 /// What a script says that runs the others of its skill: in Python, as CommonJS, and as an ES module.
 const FILES: [(&str, &str); 4] = [

@@ -4,15 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::archives::wheel;
-use crate::fixture::{Answer, Project, SKILL, command, has_manager, metier, prepare, project, write};
-use crate::registry::Registry;
+use crate::packages::archives::wheel;
+use crate::packages::fixture::{
+    Answer, Project, SKILL, command, has_manager, metier, prepare, project, write,
+};
+use crate::packages::registry::Registry;
 
 /// Makes a virtual environment with a module that says whose it is; false where this machine cannot.
 pub fn environment(folder: &Path, whose: &str) -> bool {
     let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder).output();
     if !made.is_ok_and(|made| made.status.success()) {
-        crate::not_run::not_run("virtual environments", "python3 cannot make one");
+        crate::support::not_run::not_run("virtual environments", "python3 cannot make one");
         return false;
     }
     let lib = std::fs::read_dir(folder.join("lib")).unwrap().next().unwrap().unwrap().path();
@@ -106,8 +108,8 @@ fn no_run_takes_a_module_of_the_standard_library_from_the_project() {
 
 #[test]
 fn a_run_for_a_model_takes_no_npm_package_of_the_project() {
-    if crate::not_run::find_program("node").is_none() {
-        return crate::not_run::not_run("npm packages of the project", "node is not installed");
+    if crate::support::not_run::find_program("node").is_none() {
+        return crate::support::not_run::not_run("npm packages of the project", "node is not installed");
     }
     let required = "let whose = 'nobody';\ntry { whose = require('whose'); } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error; }\nconsole.log(whose);\n";
     let imported = "let whose = 'nobody';\ntry { whose = (await import('whose')).default; } catch (error) { if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error; }\nconsole.log(whose);\n";
@@ -159,8 +161,8 @@ fn a_run_for_a_model_takes_no_npm_package_of_the_project() {
 
 #[test]
 fn a_script_of_node_finds_the_client_and_its_own_modules_in_a_run_for_a_model() {
-    if crate::not_run::find_program("node").is_none() {
-        return crate::not_run::not_run("modules of a script of Node", "node is not installed");
+    if crate::support::not_run::find_program("node").is_none() {
+        return crate::support::not_run::not_run("modules of a script of Node", "node is not installed");
     }
     for (script, text) in [
         (

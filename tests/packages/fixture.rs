@@ -3,14 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-#[path = "../support/cli.rs"]
-mod cli;
-
-pub use cli::{Answer, Project, write};
-
-use crate::archives::wheel;
-use crate::not_run::{find_program, not_run};
-use crate::registry::{Registry, RunningRegistry};
+use crate::packages::archives::wheel;
+use crate::packages::registry::{Registry, RunningRegistry};
+pub use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 pub const SKILL: &str = ".metier/skills/x";
 

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 
-use crate::archives::{integrity, npm_archive};
-use crate::fixture::{SKILL, assert_refused, entries, has_manager, metier, prepare, project, store};
-use crate::registry::{Registry, RunningRegistry};
+use crate::packages::archives::{integrity, npm_archive};
+use crate::packages::fixture::{
+    SKILL, assert_refused, entries, has_manager, metier, prepare, project, store,
+};
+use crate::packages::registry::{Registry, RunningRegistry};
 
 const FILES: [(&str, &str); 2] = [
     (
@@ -37,7 +39,7 @@ fn lock(registry: &RunningRegistry, digest: &str, version: &str) -> String {
     .to_string()
 }
 
-fn has_mark(project: &crate::fixture::Project) -> bool {
+fn has_mark(project: &crate::packages::fixture::Project) -> bool {
     let in_store = walkdir::WalkDir::new(store(project)).into_iter().flatten();
     project.tree().iter().any(|path| path.ends_with("mark"))
         || in_store.into_iter().any(|entry| entry.file_name() == "mark")

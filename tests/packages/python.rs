@@ -1,8 +1,8 @@
 //! Packages of Python: prepared once, and then found without a network.
 
-use crate::archives::{sha256, wheel};
-use crate::fixture::{Project, assert_tidy, entries, has_manager, metier, prepare, project};
-use crate::registry::{Registry, RunningRegistry};
+use crate::packages::archives::{sha256, wheel};
+use crate::packages::fixture::{Project, assert_tidy, entries, has_manager, metier, prepare, project};
+use crate::packages::registry::{Registry, RunningRegistry};
 
 /// Two packages, of which one needs the other.
 fn registry() -> RunningRegistry {
@@ -77,7 +77,11 @@ fn requirements_with_hashes_are_a_lock_of_the_author() {
     assert_prints(&skill, "1 1");
     let other = requirements.replace(&digest, &"0".repeat(64));
     let skill = project("main.py", PRINT, &[("requirements.txt", &other)]);
-    crate::fixture::assert_refused(&skill, &registry, "requirements.txt does not match the registry");
+    crate::packages::fixture::assert_refused(
+        &skill,
+        &registry,
+        "requirements.txt does not match the registry",
+    );
 }
 
 #[test]

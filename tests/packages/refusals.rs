@@ -1,8 +1,8 @@
 //! What a skill may not say about its packages, and what a project may not say about registries.
 
-use crate::archives::wheel;
-use crate::fixture::{assert_refused, command, has_manager, prepare, project, write};
-use crate::registry::Registry;
+use crate::packages::archives::wheel;
+use crate::packages::fixture::{assert_refused, command, has_manager, prepare, project, write};
+use crate::packages::registry::Registry;
 
 #[test]
 fn everything_but_a_package_with_versions_is_refused_by_name_and_line() {
@@ -90,7 +90,7 @@ fn no_file_of_a_project_or_a_skill_chooses_the_registry() {
     let skill = skill.file("pyproject.toml", format!("[tool.uv]\nindex-url = \"{}\"\n", evil.python_index()));
     prepare(&skill, &good);
     assert_eq!(evil.asked(), [""; 0]);
-    let answer = crate::fixture::metier(&skill, None, &["run", "x"]);
+    let answer = crate::packages::fixture::metier(&skill, None, &["run", "x"]);
     assert_eq!(answer.stdout.trim(), "good", "{answer:?}");
 }
 

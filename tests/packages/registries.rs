@@ -4,10 +4,12 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use crate::archives::{sha256, wheel};
-use crate::fixture::{Answer, Project, assert_tidy, command, entries, has_manager, metier, project, write};
-use crate::not_run::find_program;
-use crate::registry::{Registry, RunningRegistry};
+use crate::packages::archives::{sha256, wheel};
+use crate::packages::fixture::{
+    Answer, Project, assert_tidy, command, entries, has_manager, metier, project, write,
+};
+use crate::packages::registry::{Registry, RunningRegistry};
+use crate::support::not_run::find_program;
 
 const WHEEL: &str = "alpha-1.0-py3-none-any.whl";
 const FILES: [(&str, &str); 2] =
@@ -227,7 +229,10 @@ fn interpreters(skill: &Project) -> Option<(PathBuf, PathBuf)> {
         .arg(&folder)
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
-        crate::not_run::not_run("packages for two interpreters", "python3 cannot make a virtual environment");
+        crate::support::not_run::not_run(
+            "packages for two interpreters",
+            "python3 cannot make a virtual environment",
+        );
         return None;
     }
     Some((without_managers(skill), folder.join("bin")))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::archives::{integrity, npm_archive, sha256};
+use crate::packages::archives::{integrity, npm_archive, sha256};
 
 /// Connections that a registry answers before it ends.
 const MAX_CONNECTIONS: usize = 500;

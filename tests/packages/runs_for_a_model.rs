@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::fixture::{Answer, Project, SKILL, command, metier, project, write};
-use crate::not_run::{find_program, not_run};
+use crate::packages::fixture::{Answer, Project, SKILL, command, metier, project, write};
+use crate::support::not_run::{find_program, not_run};
 
 /// Says whose package it finds: as CommonJS, and as an ES module.
 const REQUIRED: &str = "let whose = 'nobody'; try { whose = require('whose') } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error } console.log(whose)";
@@ -164,7 +164,7 @@ fn a_node_without_hooks_runs_commonjs_alone() {
 fn a_python_that_a_script_starts_has_no_environment_of_the_project() {
     let skill =
         project("main.sh", "python3 -c 'import whose' 2> /dev/null && echo project || echo nobody\n", &[]);
-    if !crate::environments::environment(&skill.path(".venv"), "project") {
+    if !crate::packages::environments::environment(&skill.path(".venv"), "project") {
         return;
     }
     assert_eq!(metier(&skill, None, &["trust", "--yes"]).code, 0);

@@ -3,9 +3,11 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use crate::archives::wheel;
-use crate::fixture::{Answer, Project, command, entries, has_manager, metier, prepare, project, store};
-use crate::registry::{Registry, RunningRegistry};
+use crate::packages::archives::wheel;
+use crate::packages::fixture::{
+    Answer, Project, command, entries, has_manager, metier, prepare, project, store,
+};
+use crate::packages::registry::{Registry, RunningRegistry};
 
 fn prepared(script: &str) -> (Project, RunningRegistry) {
     let registry = Registry::default()
@@ -110,7 +112,7 @@ fn packages_are_listed_and_pruned() {
     let pruned = metier(&skill, None, &["prepare", "--prune", "--json"]);
     assert_eq!(pruned.json()["removed"][0]["packages"][0], "alpha==1.0", "{pruned:?}");
     assert_eq!(entries(&skill), [""; 0]);
-    crate::fixture::assert_tidy(&skill);
+    crate::packages::fixture::assert_tidy(&skill);
     prepare(&skill, &registry);
     assert_eq!(metier(&skill, None, &["prepare", "--prune", "--all"]).code, 0);
     assert_eq!(entries(&skill), [""; 0]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
 
-use crate::cli::Project;
+use crate::support::cli::Project;
 
 /// How a run ended, and the files that there are after it.
 pub struct Ending {

@@ -1,7 +1,7 @@
 //! Variables of the environment.
 
-use crate::cli::Project;
-use crate::work::Work;
+use crate::parity::work::Work;
+use crate::support::cli::Project;
 
 #[test]
 fn variables_that_are_given_arrive() {
@@ -59,7 +59,8 @@ fn a_secret_that_a_script_prints_is_replaced_in_every_language() {
         let path = format!(".metier/skills/x/scripts/{script}");
         let project = Project::new().skill(".metier/skills/x").file(&path, text);
         let mut command = project.command(&["run", "x", "--raw", "--env", "API_KEY"]);
-        let answer: crate::cli::Answer = command.env("API_KEY", "sk-0123456789").output().unwrap().into();
+        let answer: crate::support::cli::Answer =
+            command.env("API_KEY", "sk-0123456789").output().unwrap().into();
         let said = (answer.code, answer.stdout.as_str(), answer.stderr.as_str());
         assert_eq!(said, (0, "key [secret:API_KEY]\n", "9876543210-ks\n"), "{script}");
     }

@@ -1,6 +1,6 @@
 //! Files of the project, temporary files, and what a script keeps.
 
-use crate::work::Work;
+use crate::parity::work::Work;
 
 #[test]
 fn files_of_the_project_are_read() {

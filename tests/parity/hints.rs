@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::cli::{Answer, Project};
-use crate::not_run::{find_program, not_run};
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
 
 /// A script that fails, and what its help says.
 pub(crate) struct FailedScript {

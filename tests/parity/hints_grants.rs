@@ -1,8 +1,8 @@
 //! Hints that name a grant for a change: with that grant, the script does its work.
 
-use crate::cli::Project;
-use crate::hints::{FailedScript, NODE, PYTHON, SHELL, WATCH, check, project_with, script};
-use crate::not_run::{find_program, not_run};
+use crate::parity::hints::{FailedScript, NODE, PYTHON, SHELL, WATCH, check, project_with, script};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 fn dot_folders(project: &Project) {
     for folder in [".claude/temp", ".vscode", ".github/workflows"] {

@@ -1,8 +1,8 @@
 //! Hints about files of the user's home, which a script in a sandbox does not have.
 
-use crate::cli::Project;
-use crate::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
-use crate::not_run::find_program;
+use crate::parity::hints::{FailedScript, NODE, PYTHON, SHELL, check, project_with, script};
+use crate::support::cli::Project;
+use crate::support::not_run::find_program;
 
 const HOME: &str =
     "a script has a home of its own in the sandbox; if it should read that, run with --allow home:.myapp/";
@@ -79,10 +79,10 @@ fn no_printed_word_makes_metier_advise_a_key_of_the_user_and_no_denied_path_is_a
     const COPY: &[&str] = &["it is in your home folder, and no grant opens it"];
     let keys = |project: &Project| {
         for path in [".ssh/id_rsa", ".aws/credentials", ".myapp/denied"] {
-            crate::cli::write(&project.home().join(path), "");
+            crate::support::cli::write(&project.home().join(path), "");
         }
         let config = project.home().join(".config/metier/config.toml");
-        crate::cli::write(&config, "[permissions]\ndeny = [\"home:.myapp/denied\"]\n");
+        crate::support::cli::write(&config, "[permissions]\ndeny = [\"home:.myapp/denied\"]\n");
     };
     check(
         [

@@ -1,8 +1,8 @@
 //! Hints about a network that a script does not have: from programs that say nothing, from standard output, and after runs that ended
 //! well.
 
-use crate::hints::{FailedScript, NODE, OBSERVED, SHELL, check, project_with, script, warnings};
-use crate::not_run::{find_program, not_run};
+use crate::parity::hints::{FailedScript, NODE, OBSERVED, SHELL, check, project_with, script, warnings};
+use crate::support::not_run::{find_program, not_run};
 
 const CURL: (&str, &str) = ("curl", "");
 const WGET: (&str, &str) = ("wget", "");

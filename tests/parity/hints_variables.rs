@@ -1,7 +1,7 @@
 //! Hints about environment variables: of those that the script reads, and of no other word in capitals.
 
-use crate::hints::{NODE, PYTHON, SHELL, check, project_with, script};
-use crate::not_run::{find_program, not_run};
+use crate::parity::hints::{NODE, PYTHON, SHELL, check, project_with, script};
+use crate::support::not_run::{find_program, not_run};
 
 #[test]
 fn a_complaint_about_something_else_than_a_variable_of_the_script_names_no_variable() {

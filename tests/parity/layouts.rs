@@ -1,6 +1,6 @@
 //! How scripts find their modules, and their own files.
 
-use crate::work::Work;
+use crate::parity::work::Work;
 
 #[test]
 fn modules_beside_the_script_are_found() {

@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::not_run::{find_program, not_run};
-use crate::work::Work;
+use crate::parity::work::Work;
+use crate::support::not_run::{find_program, not_run};
 
 /// Connections that the server answers before it ends.
 const MAX_CONNECTIONS: usize = 500;

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::cli::{Project, write};
-use crate::not_run::not_run;
-use crate::work::Work;
+use crate::parity::work::Work;
+use crate::support::cli::{Project, write};
+use crate::support::not_run::not_run;
 
 /// Where the virtual environment of the skill lies.
 const ENVIRONMENT: &str = ".metier/skills/x/.venv";

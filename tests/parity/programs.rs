@@ -1,7 +1,7 @@
 //! Programs whose settings lie below `/etc`: they answer as outside of the sandbox, and never otherwise without a word.
 
-use crate::not_run::{find_program, not_run};
-use crate::work::Work;
+use crate::parity::work::Work;
+use crate::support::not_run::{find_program, not_run};
 
 /// The levels at which a program can have sockets of its own.
 const WITH_SOCKETS: &[&str] = &["namespaces"];
@@ -63,10 +63,11 @@ for line in open('/proc/self/cgroup'):
 fn a_script_gets_a_random_uuid_of_the_kernel() {
     const SCRIPT: &str = "a=$(cat /proc/sys/kernel/random/uuid) b=$(cat /proc/sys/kernel/random/uuid)
         echo ${#a} ${#b}; [ \"$a\" != \"$b\" ] && echo differ; cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo refused";
-    let project = crate::cli::Project::new();
+    let project = crate::support::cli::Project::new();
     for level in ["namespaces", "landlock"] {
         let mut command = project.command(&["exec", "--", "sh", "-c", SCRIPT]);
-        let answer: crate::cli::Answer = command.env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
+        let answer: crate::support::cli::Answer =
+            command.env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
         assert_eq!(answer.stdout, "36 36\ndiffer\nrefused\n", "{level}: {answer:?}");
     }
 }
@@ -85,10 +86,11 @@ for file in ['/etc/shadow', '/etc/ssh/ssh_config', '/etc/sudoers', '/etc/ssl/pri
     if find_program("python3").is_none() {
         return not_run("settings of the machine", "python3 is not installed");
     }
-    let project = crate::cli::Project::new().file("main.py", SCRIPT);
+    let project = crate::support::cli::Project::new().file("main.py", SCRIPT);
     for level in ["namespaces", "landlock"] {
         let mut command = project.command(&["exec", "--", "python3", "main.py"]);
-        let answer: crate::cli::Answer = command.env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
+        let answer: crate::support::cli::Answer =
+            command.env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
         assert!(answer.code == 0 && answer.stdout.is_empty(), "{level}: {answer:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Where the sandbox refuses what a script does outside: the error names the grant, and with it the run is the same.
 
-use crate::cli::Project;
-use crate::not_run::{find_program, not_run};
-use crate::work::{NODE, PYTHON, SHELL, Work};
+use crate::parity::work::{NODE, PYTHON, SHELL, Work};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 /// Work that needs one grant, that grant, and the option by which the error offers it.
 struct RefusedWork {
@@ -75,7 +75,8 @@ fn the_error_names_the_grant_with_which_the_run_is_the_same() {
             let project = Project::new().skill(".metier/skills/x").file(&path, text);
             let project = work.files.iter().fold(project, |project, (path, text)| project.file(path, text));
             let mut command = project.command(&["run", "x", "--json"]);
-            let answer: crate::cli::Answer = command.envs(work.env.iter().copied()).output().unwrap().into();
+            let answer: crate::support::cli::Answer =
+                command.envs(work.env.iter().copied()).output().unwrap().into();
             let error = &answer.json()["error"];
             let help = error["help"].as_str().unwrap_or_default();
             assert!(help.contains(offer), "{} in {script}: {error}", work.what);
@@ -97,7 +98,8 @@ fn a_grant_that_is_remembered_is_enough() {
         let shown = project.metier(&["show", "x"]);
         assert!(shown.stdout.contains(grant), "{grant}: {shown:?}");
         let mut command = project.command(&["run", "x"]);
-        let answer: crate::cli::Answer = command.envs(work.env.iter().copied()).output().unwrap().into();
+        let answer: crate::support::cli::Answer =
+            command.envs(work.env.iter().copied()).output().unwrap().into();
         assert_eq!(answer.code, 0, "{grant}: {answer:?}");
     }
 }

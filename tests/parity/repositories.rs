@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::{Answer, Project, write};
-use crate::not_run::{find_program, not_run};
+use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];
 

@@ -1,6 +1,6 @@
 //! Input, output and exit codes.
 
-use crate::work::Work;
+use crate::parity::work::Work;
 
 #[test]
 fn reports_on_standard_output_and_exit_codes_are_those_of_the_script() {
@@ -22,7 +22,7 @@ fn reports_on_standard_output_and_exit_codes_are_those_of_the_script() {
 fn a_script_that_a_signal_ends_has_the_exit_code_of_the_shell() {
     for (signal, code) in [("TERM", 143), ("KILL", 137), ("ABRT", 134)] {
         let text: &'static str = Box::leak(format!("echo before; kill -{signal} $$").into_boxed_str());
-        let project = crate::cli::Project::new().shell("x", text);
+        let project = crate::support::cli::Project::new().shell("x", text);
         let answer = project.metier(&["run", "x", "--raw"]);
         assert_eq!((answer.code, answer.stdout.as_str()), (code, "before\n"), "{answer:?}");
     }

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cli::Project;
-use crate::difference::{Ending, assert_same, files_in};
-use crate::not_run::{find_program, not_run};
+use crate::parity::difference::{Ending, assert_same, files_in};
+use crate::support::cli::Project;
+use crate::support::not_run::{find_program, not_run};
 
 /// The levels of the sandbox in which each piece of work is tried.
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];

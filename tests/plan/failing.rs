@@ -9,7 +9,7 @@ use metier::policy::{CancelToken, Limits};
 use metier_plan::StepFailure;
 use serde_json::{Value, json};
 
-use crate::project::{Project, error, failure, within_ten_seconds, x};
+use crate::plan::project::{Project, error, failure, within_ten_seconds, x};
 
 const TOOLS: [&str; 4] = ["tool:echo", "tool:fail", "tool:counted", "write"];
 

@@ -7,7 +7,7 @@ use metier::error::ErrorKind;
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
-use crate::project::{Project, failure, x};
+use crate::plan::project::{Project, failure, x};
 
 const TOOLS: [&str; 2] = ["tool:echo", "tool:fail"];
 

@@ -11,8 +11,8 @@ use metier::plan::{Journal, JournalState, JournalStep};
 use metier::policy::Permission;
 use serde_json::{Value, json};
 
-use crate::many_names::create_names;
-use crate::project::{Project, failure, within_ten_seconds, x};
+use crate::plan::project::{Project, failure, within_ten_seconds, x};
+use crate::support::many_names::create_names;
 
 /// The variable that tells the test binary to be the run that is killed, in the project that it names.
 const CHILD_PROJECT: &str = "METIER_TEST_JOURNALS_CHILD";
@@ -54,7 +54,7 @@ fn a_killed_run_is_listed_looked_at_and_resumed() {
     }
     let (project, folder) = (project(), |project: &Project| project.path("journal"));
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "journals::a_killed_run_is_listed_looked_at_and_resumed"])
+        .args(["--exact", "plan::journals::a_killed_run_is_listed_looked_at_and_resumed"])
         .env(CHILD_PROJECT, project.root())
         .stdout(Stdio::null())
         .spawn()

@@ -3,7 +3,7 @@
 use metier::error::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::project::{Project, error, failure};
+use crate::plan::project::{Project, error, failure};
 
 /// The place and the sentence of a refusal; the first step would have left a trace.
 #[track_caller]

@@ -4,7 +4,7 @@ use metier::error::ErrorKind;
 use metier::host::{ClosureTools, SecretProvider, SkillContext};
 use serde_json::json;
 
-use crate::project::{Project, failure, x};
+use crate::plan::project::{Project, failure, x};
 
 struct Secrets;
 

@@ -7,10 +7,10 @@ use metier::policy::Permission;
 use metier::registry::{Root, Roots, Scope};
 use serde_json::{Value, json};
 
-#[path = "../support/project.rs"]
-mod base;
+/// The suite of plans.
+pub struct PlanSuite;
 
-pub use base::Project;
+pub type Project = crate::support::project::Project<PlanSuite>;
 
 impl Project {
     fn skill(self, name: &str, asks: &str) -> Self {

@@ -11,7 +11,7 @@ use metier::policy::{Approval, ToolFilter};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::{Value, json};
 
-use crate::project::{Project, error, failure, x};
+use crate::plan::project::{Project, error, failure, x};
 
 fn with_journal(project: &Project, grants: &[&str]) -> Invocation {
     x(grants).journal(project.path("journal")).input(json!({"l": ["a", "b"]}))

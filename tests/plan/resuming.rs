@@ -10,7 +10,7 @@ use metier::host::{
 use metier::policy::{Approval, CancelToken};
 use serde_json::{Value, json};
 
-use crate::project::{Project, failure, within_ten_seconds, x};
+use crate::plan::project::{Project, failure, within_ten_seconds, x};
 
 /// Runs `x` with a journal beside the project's skills.
 fn run(project: &Project, grants: &[&str], input: Value) -> Outcome {

@@ -11,7 +11,7 @@ use metier::host::{ApprovalRequest, Approver, ClosureTools, ConfigProvider, Even
 use metier::policy::{Approval, SandboxMode};
 use serde_json::{Map, Value, json};
 
-use crate::project::{Project, x};
+use crate::plan::project::{Project, x};
 
 /// Settings that are only handed out once as many ask for them at the same time, or after a while.
 struct Meeting {

@@ -12,7 +12,7 @@ use metier::policy::{CancelToken, Limits};
 use metier_core::policy::ThreadBudget;
 use serde_json::{Map, Value, json};
 
-use crate::project::{Project, failure, x};
+use crate::plan::project::{Project, failure, x};
 
 /// Bytes of stack that an embedder may run skills on.
 const STACK: usize = 512 << 10;

@@ -3,7 +3,7 @@
 use metier::error::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::project::{Project, failure};
+use crate::plan::project::{Project, failure};
 
 /// The value of a sequence that was run with these inputs and may call every tool.
 fn answer(steps: &Value, input: Value) -> Value {

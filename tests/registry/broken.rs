@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind;
 use metier::skill::Severity;
 
-use crate::project::{Project, folder_of_name, names, problems, refused, skipped};
+use crate::registry::project::{Project, folder_of_name, names, problems, refused, skipped};
 
 #[test]
 fn one_broken_skill_among_ten_leaves_nine() {

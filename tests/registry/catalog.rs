@@ -3,7 +3,7 @@
 use metier::registry::{Registry, Roots};
 use serde_json::json;
 
-use crate::project::{Project, problems};
+use crate::registry::project::{Project, problems};
 
 /// A name, a description and a folder that would each like to be more than that.
 fn hostile() -> Project {

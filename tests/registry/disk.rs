@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::project::{Project, names, problems, qualified, skipped};
+use crate::registry::project::{Project, names, problems, qualified, skipped};
 
 #[test]
 fn skills_lie_flat_in_groups_and_in_each_other() {

@@ -4,7 +4,7 @@ use metier::error::ErrorKind;
 use metier::registry::SkillFolder;
 use metier::skill::Severity;
 
-use crate::project::{Project, names, problems, refused, skipped};
+use crate::registry::project::{Project, names, problems, refused, skipped};
 
 #[test]
 fn a_script_in_a_root_is_a_skill_that_its_leading_comment_describes() {

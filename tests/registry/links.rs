@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind;
 use metier::registry::{Registry, Root, Roots, Scope};
 
-use crate::project::{Project, folder_of_name, names, problems, qualified, refused, skipped};
+use crate::registry::project::{Project, folder_of_name, names, problems, qualified, refused, skipped};
 
 #[test]
 fn linked_folders_are_followed_and_a_folder_reached_twice_counts_once() {

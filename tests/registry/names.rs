@@ -6,7 +6,7 @@ use metier::error::ErrorKind;
 use metier::registry::{Registry, Scope};
 use metier::skill::Severity;
 
-use crate::project::{
+use crate::registry::project::{
     Project, each_answers_to_its_qualified_name, folder_of_name, names, problems, qualified, refused,
 };
 

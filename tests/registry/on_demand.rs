@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind;
 use metier::registry::{Registry, Roots, SkillFolder};
 
-use crate::project::{Project, names};
+use crate::registry::project::{Project, names};
 
 #[test]
 fn only_the_head_of_a_skill_is_read() {

@@ -3,10 +3,10 @@
 use metier::error::{ErrorKind, SkillError};
 use metier::registry::{Problem, Registry, Root, Roots, Scope, Skill};
 
-#[path = "../support/project.rs"]
-mod base;
+/// The suite of discovery.
+pub struct RegistrySuite;
 
-pub use base::Project;
+pub type Project = crate::support::project::Project<RegistrySuite>;
 
 /// Scope, label and folder of the roots these tests have, nearest first.
 const ROOTS: [(Scope, &str, &str); 4] = [

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use metier::registry::{Registry, Root, Roots, Scope, project_root};
 
-use crate::project::{Project, folder_of_name, names, qualified, skipped};
+use crate::registry::project::{Project, folder_of_name, names, qualified, skipped};
 
 fn labels(roots: &Roots) -> Vec<String> {
     roots.iter().map(|root| format!("{}/{}", root.scope, root.label)).collect()

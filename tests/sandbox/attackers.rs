@@ -7,8 +7,8 @@ use std::sync::{LazyLock, Mutex};
 
 use tempfile::TempDir;
 
-use crate::case::SkipReason;
-use crate::not_run::find_program;
+use crate::sandbox::case::SkipReason;
+use crate::support::not_run::find_program;
 
 struct CompiledAttackers {
     folder: TempDir,

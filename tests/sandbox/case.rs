@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use metier::policy::SandboxLevel;
 
-use crate::fixture;
-use crate::fixture::Machine;
-use crate::not_run::{print_uncaptured, record};
+use crate::sandbox::fixture;
+use crate::sandbox::fixture::Machine;
+use crate::support::not_run::{print_uncaptured, record};
 
 /// One attack.
 pub struct Case {

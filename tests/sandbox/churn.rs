@@ -16,9 +16,9 @@ use metier::policy::CancelToken;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::fixture::{self, Fixture};
-use crate::not_run::print_uncaptured;
-use crate::survivors;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::survivors;
+use crate::support::not_run::print_uncaptured;
 
 const RUNS: usize = 1000;
 const AT_A_TIME: usize = 16;
@@ -66,7 +66,8 @@ fn a_thousand_runs_leave_nothing_behind() {
     if is_host("churns") {
         return churning_host();
     }
-    let (mut host, mark, _, _folder) = start_host("churn::a_thousand_runs_leave_nothing_behind", "churns");
+    let (mut host, mark, _, _folder) =
+        start_host("sandbox::churn::a_thousand_runs_leave_nothing_behind", "churns");
     assert!(host.wait().unwrap().success(), "see above");
     survivors::assert_none(&mark);
 }
@@ -77,7 +78,7 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
         return churning_host();
     }
     let (mut host, mark, said, _folder) =
-        start_host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
+        start_host("sandbox::churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
     let helper = said.iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
     // It is in the middle of things.
     let began = Instant::now();
@@ -102,7 +103,8 @@ fn a_host_that_is_killed_leaves_no_folders() {
     if is_host("sleeps") {
         return sleeping_host();
     }
-    let (mut host, mark, _, folder) = start_host("churn::a_host_that_is_killed_leaves_no_folders", "sleeps");
+    let (mut host, mark, _, folder) =
+        start_host("sandbox::churn::a_host_that_is_killed_leaves_no_folders", "sleeps");
     // One for each run, and one for all of them.
     assert_eq!(count_temp_dirs(folder.path()), CONCURRENT_RUNS + 1);
     host.kill().unwrap();
@@ -211,7 +213,7 @@ fn a_helper_that_is_killed_is_started_again() {
         return lose_helpers();
     }
     let (mut host, mark, _, _folder) =
-        start_host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
+        start_host("sandbox::churn::a_helper_that_is_killed_is_started_again", "loses its helper");
     assert!(host.wait().unwrap().success(), "see above");
     survivors::assert_none(&mark);
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::attackers;
-use crate::fixture::{self, Fixture};
-use crate::not_run::not_run;
+use crate::sandbox::attackers;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::support::not_run::not_run;
 
 /// Years forward with each call, years back, or both in turn.
 const JUMPS: [&str; 3] = ["forward", "back", "around"];

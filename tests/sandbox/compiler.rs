@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, SkillError};
 
-use crate::case::LEVELS;
-use crate::fixture::{self, Fixture};
-use crate::not_run::not_run;
-use crate::{attackers, ordinary, survivors};
+use crate::sandbox::case::LEVELS;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::{attackers, ordinary, survivors};
+use crate::support::not_run::not_run;
 
 /// As long as a loaded machine may take to kill a process.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -161,6 +161,6 @@ fn the_compiler_process_of_an_ordinary_user_is_restricted_as_well() {
         "the_compiler_process_has_little_processor_time_and_few_files_and_processes",
         "the_compiler_process_ends_with_its_run_and_leaves_no_other",
     ] {
-        ordinary::run_as_nobody(&format!("compiler::{test}"));
+        ordinary::run_as_nobody(&format!("sandbox::compiler::{test}"));
     }
 }

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::attackers;
-use crate::fixture::{self, Fixture};
-use crate::not_run::{find_program, not_run};
-use crate::ordinary;
+use crate::sandbox::attackers;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::ordinary;
+use crate::support::not_run::{find_program, not_run};
 
 /// Skills that say `ran` if the secret is out of their reach, by name, with the file of their script.
 const SANDBOXED: &[(&str, &str, &str)] = &[
@@ -163,6 +163,6 @@ fn an_ordinary_user_has_the_same_in_a_container() {
         "what_takes_namespaces_is_refused_in_a_default_container_with_the_reason",
         "without_landlock_and_namespaces_the_refusal_says_so_and_the_rest_runs",
     ] {
-        ordinary::run_as_nobody(&format!("containers::{test}"));
+        ordinary::run_as_nobody(&format!("sandbox::containers::{test}"));
     }
 }

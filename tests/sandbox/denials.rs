@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use metier::policy::SandboxLevel;
 
-use crate::fixture::{self, Fixture};
-use crate::not_run::{find_program, not_run};
+use crate::sandbox::fixture::{self, Fixture};
+use crate::support::not_run::{find_program, not_run};
 
 /// Command it takes, the script, and what it is told.
 type DenialCase = (&'static str, Fixture, &'static str);
@@ -213,7 +213,7 @@ fn a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies() {
     let ended = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "denials::a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies",
+            "sandbox::denials::a_script_that_misses_a_program_of_the_user_gets_a_hint_where_it_lies",
             "--nocapture",
         ])
         .env(FOLDER, folder.path())

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::case::{CASE_VARIABLE, LEVEL_VARIABLE};
-use crate::not_run::{find_program, not_run, print_uncaptured};
+use crate::sandbox::case::{CASE_VARIABLE, LEVEL_VARIABLE};
+use crate::support::not_run::{find_program, not_run, print_uncaptured};
 
 /// As in containers: the files of an image below, what was changed above.
 #[test]
@@ -28,7 +28,7 @@ fn attacks_on_files_are_held_on_overlayfs() {
             .arg(folder.path())
             .arg(std::env::current_exe().unwrap());
         let output = command
-            .args(["--exact", "every_attack_is_held", "--nocapture"])
+            .args(["--exact", "sandbox::every_attack_is_held", "--nocapture"])
             .env(CASE_VARIABLE, cases)
             .env(LEVEL_VARIABLE, level)
             .output()

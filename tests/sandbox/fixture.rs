@@ -13,9 +13,9 @@ use metier::policy::{Limits, SandboxLevel};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 
-use crate::attackers;
-use crate::case::SkipReason;
-use crate::spread_dir::SpreadDir;
+use crate::sandbox::attackers;
+use crate::sandbox::case::SkipReason;
+use crate::sandbox::spread_dir::SpreadDir;
 
 /// Names the helper where the one that was built may not be run by whoever runs the tests.
 pub const HELPER_VARIABLE: &str = "METIER_SANDBOX_HELPER";

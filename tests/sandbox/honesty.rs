@@ -9,10 +9,10 @@ use metier::error::ErrorKind;
 use metier::host::LogLevel;
 use metier::policy::{SandboxLevel, SandboxMode};
 
-use crate::attackers;
-use crate::fixture::{self, Fixture};
-use crate::not_run::{find_program, not_run};
-use crate::survivors;
+use crate::sandbox::attackers;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::survivors;
+use crate::support::not_run::{find_program, not_run};
 
 /// A helper program that is started by this line of shell, in which `"$@"` is the real one with its argument.
 fn helper(fixture: &Fixture, line: &str) -> Option<PathBuf> {

@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use metier::policy::ExecutionMode;
 use serde_json::{Value, json};
 
-use crate::case::LEVELS;
-use crate::fixture::{self, Fixture};
-use crate::not_run::{find_program, not_run};
-use crate::ordinary;
+use crate::sandbox::case::LEVELS;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::ordinary;
+use crate::support::not_run::{find_program, not_run};
 
 /// A language, the command it takes, and a script that answers its input, a list of calls, with what became of each: `done`, or the
 /// kind of its error.
@@ -233,5 +233,5 @@ fn every_language_meets_the_same_protection() {
 
 #[test]
 fn every_language_of_an_ordinary_user_meets_the_same_protection() {
-    ordinary::run_as_nobody("identities::every_language_meets_the_same_protection");
+    ordinary::run_as_nobody("sandbox::identities::every_language_meets_the_same_protection");
 }

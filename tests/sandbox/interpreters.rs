@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::case::LEVELS;
-use crate::cases::lock_user_quotas;
-use crate::fixture::{self, Fixture};
-use crate::not_run::{find_program, not_run};
-use crate::ordinary;
+use crate::sandbox::case::LEVELS;
+use crate::sandbox::cases::lock_user_quotas;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::ordinary;
+use crate::support::not_run::{find_program, not_run};
 
 const PYTHON: &str = include_str!("honest/python.py");
 const NODE: &str = include_str!("honest/node.cjs");
@@ -70,12 +70,12 @@ fn programs_people_use_find_what_they_need() {
 
 #[test]
 fn programs_people_use_find_what_they_need_as_an_ordinary_user() {
-    ordinary::run_as_nobody("interpreters::programs_people_use_find_what_they_need");
+    ordinary::run_as_nobody("sandbox::interpreters::programs_people_use_find_what_they_need");
 }
 
 #[test]
 fn scripts_of_an_ordinary_user_find_what_they_need() {
-    ordinary::run_as_nobody("interpreters::scripts_find_what_they_need");
+    ordinary::run_as_nobody("sandbox::interpreters::scripts_find_what_they_need");
 }
 
 /// The system's own, where another comes first on `PATH`.
@@ -169,7 +169,7 @@ fn an_activated_environment_opens_no_more_than_its_own_parts() {
     let ended = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "interpreters::an_activated_environment_opens_no_more_than_its_own_parts",
+            "sandbox::interpreters::an_activated_environment_opens_no_more_than_its_own_parts",
             "--nocapture",
         ])
         .env(HOME, home.path())
@@ -224,7 +224,7 @@ fn a_link_to_an_interpreter_does_not_open_what_lies_around_it() {
         again
             .args([
                 "--exact",
-                "interpreters::a_link_to_an_interpreter_does_not_open_what_lies_around_it",
+                "sandbox::interpreters::a_link_to_an_interpreter_does_not_open_what_lies_around_it",
                 "--nocapture",
             ])
             .env(HOME, home.path())

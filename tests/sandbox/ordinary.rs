@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::not_run::{print_uncaptured, record};
-use crate::{attackers, fixture};
+use crate::sandbox::{attackers, fixture};
+use crate::support::not_run::{print_uncaptured, record};
 
 /// The user whom every system gives to what belongs to nobody.
 const NOBODY: u32 = 65_534;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use metier::policy::SandboxLevel;
 
-use crate::fixture::{self, Fixture};
-use crate::not_run::not_run;
+use crate::sandbox::fixture::{self, Fixture};
+use crate::support::not_run::not_run;
 
 /// How long a folder must not have changed to be remembered.
 const TIME_TO_SETTLE: Duration = Duration::from_millis(3200);

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use metier::policy::SandboxLevel;
 
-use crate::fixture::{self, Fixture, Machine};
-use crate::go_program;
-use crate::not_run::{find_program, not_run};
+use crate::sandbox::fixture::{self, Fixture, Machine};
+use crate::support::go_program;
+use crate::support::not_run::{find_program, not_run};
 
 const NODE: &str = include_str!("honest/files.cjs");
 const PYTHON: &str = include_str!("honest/files.py");

@@ -14,10 +14,10 @@ use metier::host::{ApprovalRequest, Approver, Event, EventKind, Providers, Secre
 use metier::policy::{Approval, ExecutionMode, Limits};
 use serde_json::json;
 
-use crate::case::LEVELS;
-use crate::fixture::{self, Fixture, RunResult};
-use crate::not_run::not_run;
-use crate::{attackers, ordinary, survivors};
+use crate::sandbox::case::LEVELS;
+use crate::sandbox::fixture::{self, Fixture, RunResult};
+use crate::sandbox::{attackers, ordinary, survivors};
+use crate::support::not_run::not_run;
 
 /// As long as a loaded machine may take to kill a process.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -346,6 +346,6 @@ fn workers_of_an_ordinary_user_are_restricted_as_well() {
         "a_worker_is_killed_where_nobody_waits_for_its_answer",
         "a_worker_that_lies_is_not_believed",
     ] {
-        ordinary::run_as_nobody(&format!("workers::{test}"));
+        ordinary::run_as_nobody(&format!("sandbox::workers::{test}"));
     }
 }

@@ -3,8 +3,8 @@
 use metier::engine::Outcome;
 use serde_json::Value;
 
-use crate::server::{Redirected, Server};
-use crate::{Services, ToolCase, tool_cases};
+use crate::services::server::{Redirected, Server};
+use crate::services::{Services, ToolCase, tool_cases};
 
 #[test]
 fn every_case_holds_over_a_real_connection() {

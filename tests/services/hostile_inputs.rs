@@ -8,8 +8,8 @@ use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
 use metier_core::percent_encoding::decode_lenient;
 use serde_json::{Value, json};
 
-use crate::server::split_url;
-use crate::{Services, ToolCase, tool_cases};
+use crate::services::server::split_url;
+use crate::services::{Services, ToolCase, tool_cases};
 
 const HOSTILE: [&str; 44] = [
     "..",

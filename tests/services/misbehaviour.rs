@@ -12,8 +12,8 @@ use metier::policy::Limits;
 use metier::skill::contract::{HttpCall, ProvidedTool};
 use serde_json::{Map, Value};
 
-use crate::server::{NoService, Redirected, Server, write};
-use crate::{Services, ToolCase, tool_cases};
+use crate::services::server::{NoService, Redirected, Server, write};
+use crate::services::{Services, ToolCase, tool_cases};
 
 /// For each service, a case of a declared call that only reads, if it has any.
 fn reading_cases() -> Vec<ToolCase> {

@@ -10,7 +10,7 @@ use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier_core::policy::PathProtection;
 use serde_json::{Map, Value, json};
 
-use crate::web_server;
+use crate::http::server as web_server;
 
 /// The header in which a request says for which origin it is.
 const ORIGIN: &str = "x-origin-of-tests";

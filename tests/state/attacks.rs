@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::cli::{Answer, Project, write};
-use crate::{ADD, LEVELS, metier_at, only_state, store};
+use crate::state::{ADD, LEVELS, metier_at, only_state, store};
+use crate::support::cli::{Answer, Project, write};
 
 #[test]
 fn another_skill_another_project_and_a_run_without_the_grant_have_none_of_it() {
@@ -24,7 +24,7 @@ fn another_skill_another_project_and_a_run_without_the_grant_have_none_of_it() {
         let renamed = metier_at(&project, level, &["run", "renamed", "--allow", "state", "--", "x"]);
         assert!(!renamed.stdout.contains("secret"), "{renamed:?}");
         let mut elsewhere = other.command(&["run", "list", "--allow", "state", "--", "x"]);
-        let elsewhere: crate::cli::Answer =
+        let elsewhere: crate::support::cli::Answer =
             elsewhere.env("HOME", project.home()).env("METIER_SANDBOX_LEVEL", level).output().unwrap().into();
         assert!(elsewhere.code == 0 && !elsewhere.stdout.contains("secret"), "{elsewhere:?}");
         let ungranted = metier_at(&project, level, &["run", "list", "--", "x"]);
@@ -40,7 +40,7 @@ fn the_functions_of_the_other_languages_do_not_reach_it_even_in_a_project_that_c
     write(&home.join(".local/share/metier/skill-state/x"), "secret");
     for grant in ["read:.local", "read"] {
         let mut command = project.command(&["run", "peek", "--project", ".", "--allow", grant, "--json"]);
-        let answer: crate::cli::Answer = command.env("HOME", &home).output().unwrap().into();
+        let answer: crate::support::cli::Answer = command.env("HOME", &home).output().unwrap().into();
         assert_eq!(answer.json()["value"][0], false, "{answer:?}");
     }
 }
@@ -52,7 +52,7 @@ fn state_that_a_script_would_see_within_its_project_is_refused() {
         let mut command =
             project.command(&["run", "list", "--project", ".", "--allow", "state", "--", "one"]);
         command.env("HOME", project.root()).env("METIER_SANDBOX_LEVEL", level);
-        let answer: crate::cli::Answer = command.output().unwrap().into();
+        let answer: crate::support::cli::Answer = command.output().unwrap().into();
         assert!(answer.code != 0 && answer.stderr.contains("METIER_DATA_DIR"), "{level}: {answer:?}");
     }
 }
@@ -192,7 +192,7 @@ fn skills_of_one_name_in_other_folders_have_states_of_their_own() {
     for root in ["ra", "rb"] {
         let mut command = project.command(&["run", "list", "--allow", "state", "--", "one"]);
         command.env("METIER_ROOTS", project.home().join(format!("{root}/skills")));
-        let answer: crate::cli::Answer = command.output().unwrap().into();
+        let answer: crate::support::cli::Answer = command.output().unwrap().into();
         assert_eq!((answer.code, answer.stdout.as_str()), (0, "one\n"), "{root}: {answer:?}");
     }
 }

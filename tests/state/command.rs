@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::cli::{Project, write};
-use crate::{ADD, only_state, store};
+use crate::state::{ADD, only_state, store};
+use crate::support::cli::{Project, write};
 
 #[test]
 fn what_is_kept_is_listed_shown_and_cleared() {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::cli::Project;
-use crate::{ADD, only_state};
+use crate::state::{ADD, only_state};
+use crate::support::cli::Project;
 
 #[test]
 fn a_run_that_was_killed_leaves_the_previous_state() {

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::cli::{Answer, Project, write};
-use crate::not_run::{find_program, not_run};
-use crate::{LEVELS, metier_at, only_state};
+use crate::state::{LEVELS, metier_at, only_state};
+use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 /// Shows the files of its home that its arguments name, and tries to change them.
 const SHOW: &str = "for f; do cat \"$HOME/$f\" 2>/dev/null || echo refused; { echo x >> \"$HOME/$f\"; } 2>/dev/null && echo changed; done; true";

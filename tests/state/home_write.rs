@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::cli::{Answer, Project, write};
-use crate::not_run::{find_program, not_run};
-use crate::{LEVELS, metier_at};
+use crate::state::{LEVELS, metier_at};
+use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 /// Adds a line to each file of its home that its arguments name, after the folders of it were made.
 const ADD: &str =

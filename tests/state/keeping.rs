@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::cli::{Project, write};
-use crate::{ADD, LEVELS, metier_at, only_state, store};
+use crate::state::{ADD, LEVELS, metier_at, only_state, store};
+use crate::support::cli::{Project, write};
 
 #[test]
 fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {

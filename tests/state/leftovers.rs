@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::cli::{Project, write};
-use crate::{LEVELS, metier_at};
+use crate::state::{LEVELS, metier_at};
+use crate::support::cli::{Project, write};
 
 #[test]
 fn what_is_left_in_the_home_and_in_tmp_is_one_line_and_data() {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::cli::{Project, write};
-use crate::{ADD, LEVELS, metier_at, only_state};
+use crate::state::{ADD, LEVELS, metier_at, only_state};
+use crate::support::cli::{Project, write};
 
 /// A skill with state, and a script that does more.
 fn list_with(script: &str) -> Project {

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::cli::{Project, write};
-use crate::{LEVELS, metier_at};
+use crate::state::{LEVELS, metier_at};
+use crate::support::cli::{Project, write};
 
 const SCRIPT: &str = r#"echo "$1" > "$METIER_SKILL_DIR/new.txt" && mkdir -p "$METIER_SKILL_DIR/data" && echo x > "$METIER_SKILL_DIR/data/x""#;
 const RUN: [&str; 5] = ["run", "own", "--allow", "own-folder", "--"];

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::cli::{Answer, Project, write};
-use crate::not_run::{find_program, not_run};
-use crate::{metier_at, only_state};
+use crate::state::{metier_at, only_state};
+use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 const NAMESPACES: &str = "namespaces";
 

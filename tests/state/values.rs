@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::{Answer, Project, write};
-use crate::not_run::{find_program, not_run};
-use crate::{LEVELS, metier_at, only_state, store};
+use crate::state::{LEVELS, metier_at, only_state, store};
+use crate::support::cli::{Answer, Project, write};
+use crate::support::not_run::{find_program, not_run};
 
 const PLUG_IN: &[u8] = include_bytes!("../plugins/conformance.wasm");
 

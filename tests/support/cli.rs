@@ -5,24 +5,21 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-#[path = "project.rs"]
-#[allow(clippy::duplicate_mod, reason = "tests/contract has both fixtures, which share this file")]
-mod base;
+pub use super::project::write;
 
-pub use base::Project;
-#[allow(unused_imports, reason = "not every suite writes outside of the project")]
-pub use base::write;
+/// The suites that run the command.
+pub struct CommandSuite;
+
+pub type Project = super::project::Project<CommandSuite>;
 
 /// What a call of the command answered.
 #[derive(Debug)]
-#[allow(dead_code, reason = "not every test needs everything")]
 pub struct Answer {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-#[allow(dead_code, reason = "not every test needs everything")]
 impl Project {
     /// Writes a skill that is valid under every profile.
     pub fn skill(self, folder: &str) -> Self {
@@ -84,7 +81,6 @@ impl From<Output> for Answer {
     }
 }
 
-#[allow(dead_code, reason = "not every test needs everything")]
 impl Answer {
     /// Standard output as JSON.
     pub fn json(&self) -> Value {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::not_run::find_program;
+use super::not_run::find_program;
 
 /// The program; `None` where Go is not installed. Another user than the one who built the tests runs the program that is there.
 pub fn build(source: &Path, name: &str) -> Option<PathBuf> {

@@ -1,20 +1,20 @@
-//! A project in a temporary folder. Each suite adds what its tests write into one and do with it.
+//! A project in a temporary folder. Each suite has a type of its own, to which it adds what its tests write into one and do with it.
 
 use std::fs;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 /// A project that is removed after the test, in a folder of its own.
-pub struct Project(TempDir, PathBuf);
+pub struct Project<Suite>(TempDir, PathBuf, PhantomData<Suite>);
 
-#[allow(dead_code, reason = "not every suite needs everything")]
-impl Project {
+impl<Suite> Project<Suite> {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("project");
         fs::create_dir(&root).unwrap();
-        Self(folder, root)
+        Self(folder, root, PhantomData)
     }
 
     pub fn root(&self) -> &Path {

@@ -7,8 +7,8 @@ use metier::error::ErrorKind;
 use metier::host::ClosureTools;
 use serde_json::json;
 
-use crate::project::{ENDLESS, Project, granted, kind, sentence, value};
-use crate::{FORECAST, FORECAST_SCRIPT, call, forecast};
+use crate::support::engine::{ENDLESS, Project, granted, kind, sentence, value};
+use crate::tools::{FORECAST, FORECAST_SCRIPT, call, forecast};
 
 #[test]
 fn a_tool_is_called_with_its_defaults_and_its_value_is_validated() {

@@ -4,7 +4,7 @@ use metier::cases::{Case, CaseStatus, Suite};
 use metier::registry::Registry;
 use serde_json::{Value, json};
 
-use crate::project::Project;
+use crate::support::engine::Project;
 
 const CONTRACT: &str = "
 base_url: $config.URL

@@ -8,7 +8,7 @@ use metier::host::{ApprovalNeed, ApprovalRequest, Approver, ConsentReason, Skill
 use metier::policy::Approval;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
 
 const CONTRACT: &str = "
 permissions: ['write:out']

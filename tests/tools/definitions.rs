@@ -3,8 +3,8 @@
 use metier::skill::contract::parse;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence};
-use crate::{FORECAST, call, forecast};
+use crate::support::engine::{Project, kind, sentence};
+use crate::tools::{FORECAST, call, forecast};
 
 /// The line and the message of the first diagnostic that blocks.
 fn refusal(contract: &str) -> (u32, String) {
@@ -97,7 +97,7 @@ fn hostile_names_are_no_names() {
     // A name like any other: nothing here has prototypes.
     let contract = "tools: [{name: __proto__, entrypoint: scripts/t.lua}]";
     let project = Project::offering(contract, &[("t.lua", "return 'called'")]);
-    assert_eq!(crate::project::value(call(&project.engine(), "__proto__", json!({}), &[])), "called");
+    assert_eq!(crate::support::engine::value(call(&project.engine(), "__proto__", json!({}), &[])), "called");
 }
 
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
@@ -132,7 +132,7 @@ fn a_handler_outside_of_the_folder_is_not_read_through_a_link_either() {
 #[test]
 fn a_missing_handler_makes_one_tool_unavailable_and_no_other() {
     let contract = format!("{FORECAST}  - {{name: gone, entrypoint: scripts/gone.lua}}\n");
-    let project = Project::offering(&contract, &[("forecast.lua", crate::FORECAST_SCRIPT)]);
+    let project = Project::offering(&contract, &[("forecast.lua", crate::tools::FORECAST_SCRIPT)]);
     let engine = project.engine();
     let registry = engine.registry();
     let skill = registry.find("weather").unwrap();

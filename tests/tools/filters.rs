@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::policy::ToolFilter;
 use serde_json::json;
 
-use crate::forecast;
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
+use crate::tools::forecast;
 
 const NAMES: [&str; 3] = ["weather.forecast", "project/.metier:weather.forecast", "weather@0.0.0.forecast"];
 

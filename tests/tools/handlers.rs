@@ -4,8 +4,8 @@ use metier::engine::Engine;
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::call;
-use crate::project::{Project, kind, sentence, value};
+use crate::support::engine::{Project, kind, sentence, value};
+use crate::tools::call;
 
 const FUNCTIONS: &str = "
 tools:

@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::trust::TrustStore;
 use serde_json::json;
 
-use crate::project::{PanickingExecutor, Project, granted, kind, sentence, value};
-use crate::{FORECAST, FORECAST_SCRIPT, call};
+use crate::support::engine::{PanickingExecutor, Project, granted, kind, sentence, value};
+use crate::tools::{FORECAST, FORECAST_SCRIPT, call};
 
 #[test]
 fn a_tool_that_calls_itself_ends_at_the_depth() {

@@ -8,8 +8,8 @@ use metier::host::{Fixtures, HttpClient, HttpRequest, HttpResponse, SkillContext
 use metier::skill::contract::parse;
 use serde_json::{Value, json};
 
-use crate::call;
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
+use crate::tools::call;
 
 /// A client that answers every request with the same, and records the requests.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 use metier::error::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::http::{Recorder, call_with, send};
-use crate::project::{kind, sentence};
+use crate::support::engine::{kind, sentence};
+use crate::tools::http::{Recorder, call_with, send};
 
 #[test]
 fn no_text_leaves_its_segment_of_the_path() {

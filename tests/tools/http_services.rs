@@ -8,9 +8,9 @@ use metier::error::{ErrorKind, Result};
 use metier::host::{Fixtures, HttpClient, HttpRequest, HttpResponse, SkillContext};
 use serde_json::{Value, json};
 
-use crate::call;
-use crate::http::{Recorder, call_with, refusal, send};
-use crate::project::{Project, granted, kind, sentence, value};
+use crate::support::engine::{Project, granted, kind, sentence, value};
+use crate::tools::call;
+use crate::tools::http::{Recorder, call_with, refusal, send};
 
 /// A status, headers and a body.
 type Answer = (u16, Vec<(&'static str, String)>, String);

@@ -4,8 +4,8 @@ use metier::engine::Invocation;
 use metier::error::ErrorKind;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value};
-use crate::{call, forecast};
+use crate::support::engine::{Project, granted, kind, sentence, value};
+use crate::tools::{call, forecast};
 
 fn with_plan(steps: &str) -> Project {
     forecast().skill("x", "").file(".metier/skills/x/skill.yaml", steps)

@@ -9,8 +9,8 @@ use metier::error::ErrorKind;
 use metier::trust::ProjectIdentity;
 use serde_json::json;
 
-use crate::project::{Project, granted, kind, sentence, value, write};
-use crate::{Stage, for_model, state, trust};
+use crate::support::engine::{Project, granted, kind, sentence, value, write};
+use crate::trust::{Stage, for_model, state, trust};
 
 const SKILL: &str = ".metier/skills/x";
 

@@ -5,8 +5,8 @@ use metier::error::ErrorKind;
 use metier::policy::GrantOrigin;
 use serde_json::json;
 
-use crate::project::{Project, kind, value, write};
-use crate::{Stage, parsed, trust};
+use crate::support::engine::{Project, kind, value, write};
+use crate::trust::{Stage, parsed, trust};
 
 const WRITES: &str = "return (pcall(ctx.write, 'out.txt', 'x'))";
 const SKILL: &str = ".metier/skills/x";

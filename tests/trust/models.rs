@@ -8,8 +8,8 @@ use metier::registry::{EmbeddedSkill, Root, Scope};
 use metier::trust::ProjectIdentity;
 use serde_json::json;
 
-use crate::project::{Project, kind, sentence, value, write};
-use crate::{Stage, for_model, state, trust};
+use crate::support::engine::{Project, kind, sentence, value, write};
+use crate::trust::{Stage, for_model, state, trust};
 
 const SCRIPT: &str = ".metier/skills/x/scripts/main.lua";
 

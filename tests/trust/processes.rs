@@ -7,7 +7,7 @@ use std::time::Duration;
 use metier::policy::SkillDigest;
 use metier::trust::TrustStore;
 
-use crate::parsed;
+use crate::trust::parsed;
 
 /// The folder of the store, for a writer.
 const FOLDER: &str = "METIER_TEST_TRUST_FOLDER";
@@ -40,7 +40,7 @@ fn writer() {
 
 fn command(folder: &std::path::Path, name: &str, count: usize) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "processes::writer", "--nocapture"]);
+    command.args(["--exact", "trust::processes::writer", "--nocapture"]);
     with_writer(&mut command, folder, name, count);
     command
 }
@@ -116,7 +116,7 @@ fn without_space_the_old_store_stays_whole() {
     let before = std::fs::read(folder.join("trust.json")).unwrap();
     // No file may grow beyond 0 blocks: a write fails as on a full disk.
     let mut full = Command::new("sh");
-    full.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" --exact processes::writer --nocapture"]);
+    full.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" --exact trust::processes::writer --nocapture"]);
     full.arg(std::env::current_exe().unwrap());
     with_writer(&mut full, &folder, "full", 3);
     let mut output = String::new();

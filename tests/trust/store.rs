@@ -9,8 +9,8 @@ use metier::policy::SkillDigest;
 use metier::trust::{ProjectIdentity, TrustStore};
 use serde_json::{Value, json};
 
-use crate::project::write;
-use crate::{Stage, for_model, parsed, state};
+use crate::support::engine::write;
+use crate::trust::{Stage, for_model, parsed, state};
 
 struct Place(tempfile::TempDir);
 

@@ -8,7 +8,7 @@ use metier::host::EnforcedLevel;
 use metier::policy::{ExecutionMode, Limits, SandboxLevel};
 use serde_json::{Value, json};
 
-use crate::{ASKING, FETCHING, HELPER, SMALL, digits, project_with_manifest, unique};
+use crate::wasm::{ASKING, FETCHING, HELPER, SMALL, digits, project_with_manifest, unique};
 
 /// One plug-in, and how it is run.
 struct Case {

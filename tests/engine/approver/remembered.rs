@@ -220,8 +220,8 @@ fn a_yes_for_a_caller_is_none_for_a_skill_that_was_not_shown_or_has_changed() {
 #[test]
 #[cfg(all(feature = "cli", feature = "sandboxed", target_os = "linux"))]
 fn a_yes_for_the_session_is_none_for_a_callee_that_its_digest_does_not_count() {
-    if crate::not_run::find_program("python3").is_none() {
-        return crate::not_run::not_run("a Python script", "python3 is not installed");
+    if crate::support::not_run::find_program("python3").is_none() {
+        return crate::support::not_run::not_run("a Python script", "python3 is not installed");
     }
     // A process may request everything, so nobody knows which skills it calls.
     let script = "from metier import ctx\nctx.write('out/x', 'x')\nctx.skill('y')\nprint('true')";

@@ -1,8 +1,8 @@
 //! Devices, and the windows that /proc and /sys are.
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
 
 pub const CASES: &[Case] = &[
     case("E26", "devices, /dev/shm, /tmp, /proc, /sys, folders of the system", devices),

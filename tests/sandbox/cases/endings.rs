@@ -6,9 +6,9 @@ use metier::error::ErrorKind;
 use metier::policy::CancelToken;
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::Fixture;
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("E43", "every exit code and many signals", codes),

@@ -10,8 +10,10 @@ use metier::policy::SandboxLevel;
 use rustix::fs::{Mode, OFlags, openat};
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{Fixture, RunResult, has_server, has_server_of_paths, level, server_side, slowness};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{
+    Fixture, RunResult, has_server, has_server_of_paths, level, server_side, slowness,
+};
 
 pub const CASES: &[Case] = &[
     case("S1", "protected files beside others that another machine replaces and renames", replaced_beside),

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, has_mount_root, is_in_private_folder, private_home};
 
 pub const CASES: &[Case] = &[
     case("E19", "to read, list and run what is outside", see),

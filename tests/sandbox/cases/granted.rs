@@ -12,8 +12,8 @@ use metier::policy::{Permission, SandboxLevel};
 use metier::state::StateStore;
 
 use super::case;
-use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
-use crate::fixture::{self, Fixture, RunResult};
+use crate::sandbox::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::sandbox::fixture::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("V1", "variables that decide what runs, set by the program that runs the skill", by_program),

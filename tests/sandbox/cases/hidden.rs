@@ -3,8 +3,8 @@
 use metier::policy::SandboxLevel;
 
 use super::{assert_stopped_for_memory, assert_stopped_or_full, case};
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{self, Fixture};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case("H1", "files in memory, and descriptors that one thread has alone", calls),

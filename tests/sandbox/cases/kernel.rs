@@ -1,8 +1,8 @@
 //! Doors into the kernel, and the numbers of other machines.
 
 use super::{case, lock_user_quotas};
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{self, Fixture};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case(
@@ -76,6 +76,6 @@ fn nested() -> CaseResult {
     let deepest = (0..13).rev().find(|level| said.contains(&format!("level {level}\n")));
     assert!(matches!(deepest, Some(4..12)), "{said}");
     assert!(said.contains("a sandbox inside of more sandboxes than the kernel allows"), "{said}");
-    crate::survivors::assert_none(fixture.mark());
+    crate::sandbox::survivors::assert_none(fixture.mark());
     Ok(())
 }

@@ -10,8 +10,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, server_side, slowness};
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, server_side, slowness};
 
 pub const CASES: &[Case] = &[
     case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
@@ -211,7 +211,7 @@ fn planted() -> CaseResult {
     fixture.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
     fixture.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
     if metier::supports(metier::executor::RuntimeId::LUA).is_err() {
-        return crate::case::SkipReason::unsupported("Lua is not built in");
+        return crate::sandbox::case::SkipReason::unsupported("Lua is not built in");
     }
     symlink("own", fixture.at("project/good")).unwrap();
     let read = |path: &str| {

@@ -10,9 +10,9 @@ use metier::error::ErrorKind as Kind;
 use metier::policy::SandboxLevel;
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{self, Fixture};
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("U1", "its own sockets, by every way to write their paths", own),

@@ -7,8 +7,8 @@ use metier::error::ErrorKind;
 use metier::policy::SandboxMode;
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{self, Fixture, RunResult};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("F36", "more folders on the way to secrets than the helper may have files open", many_pins),

@@ -6,9 +6,9 @@ use metier::error::ErrorKind;
 use metier::policy::SandboxLevel;
 
 use super::{assert_stopped_for_memory, assert_stopped_or_full, case};
-use crate::case::{Case, CaseResult};
-use crate::fixture::{self, Fixture};
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("E11b", "memory of many processes, each of which has little", many),

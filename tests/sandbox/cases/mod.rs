@@ -30,9 +30,9 @@ use std::time::Duration;
 use metier::error::ErrorKind;
 use metier::policy::SandboxLevel;
 
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, Machine};
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, Machine};
+use crate::sandbox::survivors;
 
 /// The attacks on a level.
 pub fn cases_for(machine: Machine) -> &'static [&'static [Case]] {

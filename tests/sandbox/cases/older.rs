@@ -9,8 +9,8 @@ use metier::policy::SandboxLevel;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{Fixture, has_mount_root, landlock_abi, level};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{Fixture, has_mount_root, landlock_abi, level};
 
 pub const CASES: &[Case] = &[
     case("K1", "to truncate what may only be read, and what is outside", truncate),

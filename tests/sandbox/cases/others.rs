@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use metier::policy::SandboxLevel;
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{Fixture, has_mount_root, landlock_abi, level};
-use crate::{attackers, survivors};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{Fixture, has_mount_root, landlock_abi, level};
+use crate::sandbox::{attackers, survivors};
 
 pub const CASES: &[Case] = &[
     case("E7", "to kill everyone, its parent, and its group", everyone),

@@ -11,8 +11,8 @@ use metier::error::ErrorKind;
 use metier::registry::{Root, Roots, Scope};
 
 use super::case;
-use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
-use crate::fixture::{self, Fixture, RunResult};
+use crate::sandbox::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::sandbox::fixture::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("O1", "temporary files of metier's that lie in the project, by TMPDIR", in_project),
@@ -147,7 +147,7 @@ fn around() -> CaseResult {
     let folder = tempfile::tempdir().unwrap();
     let (_, level) = LEVELS.into_iter().find(|(known, _)| *known == fixture::level()).unwrap();
     let ended = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "every_attack_is_held", "--nocapture"])
+        .args(["--exact", "sandbox::every_attack_is_held", "--nocapture"])
         .env("TMPDIR", folder.path())
         .envs([(TEMP_VARIABLE, "yes"), ("METIER_CASE", "O4"), (LEVEL_VARIABLE, level)])
         .output()

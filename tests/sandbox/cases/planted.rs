@@ -10,8 +10,8 @@ use metier::error::ErrorKind;
 use metier::registry::{Root, Roots, Scope};
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{Fixture, RunResult};
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("M50a", "skills by a link to where they may lie", by_a_link),

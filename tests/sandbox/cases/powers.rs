@@ -8,9 +8,9 @@ use std::process::Command;
 use metier::policy::SandboxLevel;
 
 use super::case;
-use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
-use crate::fixture::{self, Fixture, is_in_private_folder};
-use crate::not_run::find_program;
+use crate::sandbox::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::sandbox::fixture::{self, Fixture, is_in_private_folder};
+use crate::support::not_run::find_program;
 
 pub const CASES: &[Case] = &[
     case("E15", "programs of root's, other users, other groups", become_another),
@@ -95,15 +95,15 @@ fn root_without_capabilities() -> CaseResult {
 /// Runs both cases again, in a host with other powers.
 fn run_again(setpriv: &Path, powers: &[&str]) {
     let home = tempfile::tempdir().unwrap();
-    crate::ordinary::copy_tests(home.path());
+    crate::sandbox::ordinary::copy_tests(home.path());
     let is_root = !powers[0].starts_with("--reuid");
     if is_root {
         // Without its powers root may only enter what is its own.
-        crate::ordinary::change_owner(home.path(), 0);
+        crate::sandbox::ordinary::change_owner(home.path(), 0);
     }
     let mut command = Command::new(setpriv);
     command.args(powers).arg(home.path().join("tests"));
-    crate::ordinary::set_environment(&mut command, home.path(), "every_attack_is_held");
+    crate::sandbox::ordinary::set_environment(&mut command, home.path(), "sandbox::every_attack_is_held");
     let number = if is_root { "M3b" } else { "M3" };
     let level = if is_root { SandboxLevel::Landlock } else { fixture::level() };
     let (_, level) = LEVELS.into_iter().find(|(known, _)| *known == level).unwrap();

@@ -8,9 +8,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use metier::registry::{Root, Roots, Scope};
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, RunResult, is_in_private_folder};
-use crate::many_names::create_names;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, RunResult, is_in_private_folder};
+use crate::support::many_names::create_names;
 
 pub const CASES: &[Case] = &[
     case("F32a", "to change the project's history", history),

@@ -7,8 +7,8 @@ use metier::policy::SandboxLevel;
 use rustix::fs::FlockOperation;
 
 use super::{assert_stopped_for_memory, case, lock_user_quotas};
-use crate::case::{Case, CaseResult};
-use crate::fixture::{Fixture, level};
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{Fixture, level};
 
 pub const CASES: &[Case] = &[
     case(

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::case;
 use super::protected::own_skills;
-use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::Fixture;
 
 pub const CASES: &[Case] = &[
     case("R1", "a link to what is protected", linked),
@@ -363,7 +363,7 @@ fn denied() -> CaseResult {
 
 fn asked_of_the_host() -> CaseResult {
     if metier::supports(metier::executor::RuntimeId::LUA).is_err() {
-        return crate::case::SkipReason::unsupported("Lua is not built in");
+        return crate::sandbox::case::SkipReason::unsupported("Lua is not built in");
     }
     let fixture = project();
     fixture.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: tries\n---\n");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use metier::error::ErrorKind;
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{self, Fixture};
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{self, Fixture};
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("E10", "every processor, for ever", spinners),

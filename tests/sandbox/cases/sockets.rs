@@ -9,8 +9,8 @@ use metier::policy::SandboxLevel;
 
 use super::case;
 use super::local_sockets::has_local_sockets;
-use crate::case::{Case, CaseResult};
-use crate::fixture::{self, Fixture};
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case("E24", "sockets of every family", families),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use metier::error::ErrorKind;
 
 use super::case;
-use crate::case::{Case, CaseResult};
-use crate::fixture::Fixture;
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult};
+use crate::sandbox::fixture::Fixture;
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("E8", "a flood of output", flood),

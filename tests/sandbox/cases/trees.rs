@@ -6,9 +6,9 @@ use metier::error::ErrorKind;
 use metier::policy::CancelToken;
 
 use super::case;
-use crate::case::{Case, CaseResult, SkipReason};
-use crate::fixture::{Fixture, RunResult};
-use crate::survivors;
+use crate::sandbox::case::{Case, CaseResult, SkipReason};
+use crate::sandbox::fixture::{Fixture, RunResult};
+use crate::sandbox::survivors;
 
 pub const CASES: &[Case] = &[
     case("E1", "a bomb of forks", bomb),

@@ -10,13 +10,12 @@ use metier::policy::{Limits, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 
-#[path = "../support/project.rs"]
-#[allow(clippy::duplicate_mod, reason = "tests/contract has both fixtures, which share this file")]
-mod base;
+pub use super::project::write;
 
-pub use base::Project;
-#[allow(unused_imports, reason = "the contract's tests write nothing later")]
-pub use base::write;
+/// The suites that run an engine.
+pub struct EngineSuite;
+
+pub type Project = super::project::Project<EngineSuite>;
 
 /// A script that never ends.
 pub const ENDLESS: &str = "while true do end";
@@ -113,7 +112,6 @@ pub fn sentence(outcome: &Outcome) -> String {
 }
 
 /// Whether a process that reports this level was in a sandbox; which one it is depends on the machine.
-#[allow(dead_code, reason = "not every build has one")]
 pub fn is_sandbox_level(level: &str) -> bool {
     matches!(level, "namespaces" | "landlock")
 }

@@ -1,18 +1,11 @@
 //! Scripts in TypeScript: which programs run them, directly and in the sandbox, and what is said where none does.
-#![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
-#![allow(missing_docs)]
-
-#[path = "../support/cli.rs"]
-mod cli;
-#[path = "../support/not_run.rs"]
-mod not_run;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cli::{Answer, Project};
-use not_run::{find_program, not_run};
+use crate::support::cli::{Answer, Project};
+use crate::support::not_run::{find_program, not_run};
 
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];
 

@@ -1,9 +1,5 @@
 //! The configuration: the file of a project can only narrow, every value knows where it comes from, and no script changes a file of it.
-#![cfg(unix)]
-#![allow(missing_docs)]
 
-#[path = "../support/cli.rs"]
-mod cli;
 mod commands;
 mod documentation;
 mod effects;
@@ -15,8 +11,9 @@ mod secrets;
 mod secrets_attacks;
 mod sources;
 
-use cli::{Answer, Project, write};
 use serde_json::Value;
+
+use crate::support::cli::{Answer, Project, write};
 
 /// What writes this file has run.
 const MARKER: &str = "ran";

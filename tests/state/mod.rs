@@ -1,10 +1,6 @@
 //! What skills keep from one run to the next: the permission `state`, its bounds, values under keys, and `metier state`.
-#![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
-#![allow(missing_docs)]
 
 mod attacks;
-#[path = "../support/cli.rs"]
-mod cli;
 mod command;
 mod crashes;
 mod home;
@@ -12,15 +8,13 @@ mod home_write;
 mod keeping;
 mod leftovers;
 mod limits;
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod own_folder;
 mod private_home;
 mod values;
 
 use std::path::PathBuf;
 
-use cli::{Answer, Project};
+use crate::support::cli::{Answer, Project};
 
 /// The levels of the sandbox in which each promise is tried.
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];

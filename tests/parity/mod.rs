@@ -2,11 +2,7 @@
 //! that they leave are the same, with the grants that a person gives.
 //!
 //! Each case is one piece of work in Python, in the shell and in Node. It runs at every level of the sandbox.
-#![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
-#![allow(missing_docs)]
 
-#[path = "../support/cli.rs"]
-mod cli;
 mod difference;
 mod environment;
 mod files;
@@ -17,9 +13,6 @@ mod hints_network;
 mod hints_variables;
 mod layouts;
 mod network;
-#[path = "../support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
 mod packages;
 mod programs;
 mod refusals;

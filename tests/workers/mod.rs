@@ -1,10 +1,4 @@
 //! Skills whose process is kept between runs, as an engine has them.
-#![cfg(all(feature = "sandboxed", target_os = "linux"))]
-#![allow(missing_docs)]
-
-#[path = "../support/not_run.rs"]
-#[allow(dead_code, reason = "shared with tests that need more of it")]
-mod not_run;
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,9 +9,10 @@ use metier::error::ErrorKind;
 use metier::host::{Event, EventKind};
 use metier::policy::{Limits, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
-use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::not_run::{find_program, not_run};
 
 const PYTHON: &str = "import os
 from metier import ctx, serve

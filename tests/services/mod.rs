@@ -1,15 +1,10 @@
 //! The skills for services over real connections: what each tool sends and makes of the answers, what it does with servers that misbehave,
 //! and that no input reaches another place of a request than its own.
-#![cfg(all(unix, feature = "http", feature = "lua-runtime", feature = "json-schema"))]
-#![allow(missing_docs)]
 
 mod cases;
 mod hostile_inputs;
 mod misbehaviour;
 mod server;
-#[path = "../http/server.rs"]
-#[allow(dead_code, reason = "what the tests of the web need besides")]
-mod web_server;
 
 use std::path::Path;
 use std::sync::Arc;

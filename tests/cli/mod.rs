@@ -1,16 +1,4 @@
 //! What the command line promises, from outside: arguments in; standard output, standard error and an exit code out.
-#![cfg(all(unix, feature = "cli", feature = "lua-runtime"))]
-#![allow(missing_docs)]
-
-#[path = "../support/cli.rs"]
-mod cli;
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-#[path = "../support/file_states.rs"]
-mod file_states;
-#[path = "../support/not_run.rs"]
-mod not_run;
-#[path = "../support/pseudo_terminal.rs"]
-mod pseudo_terminal;
 
 mod address_space;
 mod api;

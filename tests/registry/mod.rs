@@ -1,8 +1,6 @@
 //! What discovery promises: which skills are found, whose name reaches which, and what is said about the rest.
 //!
 //! SY- and AS- numbers name the cases of the systems these promises come from.
-#![cfg(unix)]
-#![allow(missing_docs)]
 
 mod broken;
 mod catalog;

@@ -1,8 +1,6 @@
 //! Packages: prepared from the registries of the user by the real package managers, and then found by scripts without a network.
 //!
 //! The registries are small servers on loopback with packages that are made here. Every attack leaves no mark.
-#![cfg(all(target_os = "linux", feature = "sandboxed", feature = "cli"))]
-#![allow(missing_docs)]
 
 mod added;
 mod archives;
@@ -11,8 +9,6 @@ mod availability;
 mod child_processes;
 mod environments;
 mod fixture;
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod npm;
 mod python;
 mod refusals;

@@ -2,8 +2,6 @@
 //!
 //! The attackers lie in `attackers/`, the cases in `cases/`: each says what it tries and what must come of it. All of them run in
 //! every sandbox level, as whoever runs the tests, and, where that is root, once more as an ordinary user.
-#![cfg(all(target_os = "linux", feature = "sandboxed"))]
-#![allow(missing_docs)]
 #![allow(clippy::unnecessary_wraps, reason = "every case may be one that a machine cannot run")]
 
 mod attackers;
@@ -16,15 +14,9 @@ mod containers;
 mod denials;
 mod filesystems;
 mod fixture;
-#[path = "../support/go_program.rs"]
-mod go_program;
 mod honesty;
 mod identities;
 mod interpreters;
-#[path = "../support/many_names.rs"]
-mod many_names;
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod ordinary;
 mod spread_dir;
 mod survivors;
@@ -39,5 +31,5 @@ fn every_attack_is_held() {
 
 #[test]
 fn every_attack_of_an_ordinary_user_is_held() {
-    ordinary::run_as_nobody("every_attack_is_held");
+    ordinary::run_as_nobody("sandbox::every_attack_is_held");
 }

@@ -1,6 +1,4 @@
 //! What the engine promises to whoever embeds it.
-#![cfg(all(unix, feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
 mod approver;
 mod async_providers;
@@ -17,10 +15,6 @@ mod embedded_skills;
 mod events;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod exactness;
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
-#[path = "../support/file_states.rs"]
-mod file_states;
 mod folders;
 mod gates;
 mod identity;
@@ -33,15 +27,12 @@ mod nearness;
 mod nested;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod new_files;
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod pending;
 mod permissions;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod plan_reviews;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod previews;
-mod project;
 mod providers;
 mod redaction;
 mod result_cache;

@@ -1,6 +1,4 @@
 //! The definitions of other systems: each is read to the one contract, runs by it, and is refused where nothing could run it.
-#![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
 mod activation;
 mod agentskit;
@@ -12,14 +10,8 @@ mod exports;
 #[cfg(feature = "sandboxed")]
 mod handlers;
 mod hostile;
-#[path = "../support/not_run.rs"]
-#[allow(dead_code, reason = "not every build needs it")]
-mod not_run;
 #[cfg(feature = "cli")]
 mod openapi;
-#[path = "../engine/project.rs"]
-#[allow(dead_code, reason = "what the engine's tests need besides")]
-mod project;
 mod sweny;
 mod sweny_frontmatter;
 mod synwire;

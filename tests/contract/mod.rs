@@ -1,6 +1,4 @@
 //! What a contract promises: inputs and outputs held before and after a run, limits, permissions, what a skill needs.
-#![cfg(all(unix, feature = "json-schema", feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
 mod agreement;
 mod article;
@@ -10,14 +8,12 @@ mod faces;
 mod faults;
 mod hostile;
 mod limits;
-#[path = "../engine/project.rs"]
-#[allow(dead_code, reason = "what the engine's tests need besides")]
-mod project;
 mod secrets;
 
 use metier::engine::{Invocation, Outcome};
-use project::{Project, granted};
 use serde_json::Value;
+
+use crate::support::engine::{Project, granted};
 
 impl Project {
     /// Writes the contract of a skill of the project.

@@ -1,21 +1,16 @@
 //! What the trust store and an engine with one promise.
-#![cfg(all(unix, feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
 mod changes;
 mod grants;
 mod models;
 mod processes;
-#[path = "../engine/project.rs"]
-#[allow(dead_code, reason = "not every suite needs everything")]
-mod project;
 mod store;
 
 use metier::engine::{Engine, Invocation, Outcome, TrustState};
 use metier::policy::Permission;
 use metier::trust::TrustStore;
 
-use project::Project;
+use crate::support::engine::Project;
 
 /// A project, and a store of a user outside of it.
 struct Stage {

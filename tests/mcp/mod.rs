@@ -1,9 +1,5 @@
 //! What the server of the Model Context Protocol promises, over the standard streams of the command: lines in, lines out.
-#![cfg(all(unix, feature = "cli", feature = "mcp", feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
-#[path = "../support/cli.rs"]
-mod cli;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
 mod client;
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
@@ -33,9 +29,6 @@ mod http_session_tasks;
 mod http_tasks;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod kill;
-#[cfg(target_os = "linux")]
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod offered_resources;
 #[cfg(target_os = "linux")]
 #[allow(clippy::needless_pass_by_value, reason = "what `json!` makes is passed as it is")]
@@ -66,6 +59,6 @@ mod tools;
 mod trust;
 
 /// Writes a file of a project that a test holds already.
-fn write(project: &cli::Project, path: &str, text: &str) {
+fn write(project: &crate::support::cli::Project, path: &str, text: &str) {
     std::fs::write(project.path(path), text).unwrap();
 }

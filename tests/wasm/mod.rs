@@ -1,5 +1,4 @@
 //! Modules that nobody trusts are compiled where they can be stopped: by a helper, under the deadline of the run.
-#![cfg(all(target_os = "linux", feature = "wasm-runtime", feature = "sandboxed", feature = "cli"))]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +12,10 @@ use metier::policy::{CancelToken, ExecutionMode, Limits, SandboxLevel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::hostile_modules::{LARGE_MODULE, hostile};
+
 mod extism;
-#[path = "../support/hostile_modules.rs"]
-mod hostile_modules;
 mod workers;
-use hostile_modules::{LARGE_MODULE, hostile};
 
 const HELPER: &str = env!("CARGO_BIN_EXE_metier");
 const DEADLINE: Duration = Duration::from_millis(300);

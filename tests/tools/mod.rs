@@ -1,6 +1,4 @@
 //! What a skill that offers tools promises: called by name, from everywhere, under one set of rules.
-#![cfg(all(unix, feature = "lua-runtime"))]
-#![allow(missing_docs)]
 
 mod calls;
 mod cases;
@@ -13,13 +11,11 @@ mod http;
 mod http_attacks;
 mod http_services;
 mod plans;
-#[path = "../engine/project.rs"]
-#[allow(dead_code, reason = "what the engine's tests need besides")]
-mod project;
 
 use metier::engine::{Engine, Invocation, Outcome};
-use project::{Project, granted};
 use serde_json::Value;
+
+use crate::support::engine::{Project, granted};
 
 impl Project {
     /// A project with the skill `weather`: this contract, and a Lua script for each tool that names one.

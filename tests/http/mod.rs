@@ -1,6 +1,4 @@
 //! The web as a skill reaches it: every promise of the client as an attack on it, over loopback and without the internet.
-#![cfg(feature = "http")]
-#![allow(missing_docs)]
 
 mod addresses;
 mod answers;
@@ -9,7 +7,7 @@ mod redirects;
 mod secrets;
 mod secrets_attacks;
 mod secure;
-mod server;
+pub mod server;
 mod stopping;
 
 use std::net::IpAddr;

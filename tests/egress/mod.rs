@@ -2,18 +2,12 @@
 //!
 //! The servers listen on loopback addresses under test names. The lookup of the engine is replaced; a test grants the address of its
 //! server as well, because an address that is not the public internet must be granted by itself.
-#![cfg(all(target_os = "linux", feature = "sandboxed"))]
-#![allow(missing_docs)]
 
 mod attacks;
 mod attacks_on_secrets;
 mod clients;
 mod fixture;
 mod go_client;
-#[path = "../support/go_program.rs"]
-mod go_program;
-#[path = "../support/not_run.rs"]
-mod not_run;
 mod ordinary;
 mod questions;
 mod secrets;
