@@ -58,11 +58,9 @@ impl Fingerprint {
             Some(folder) => DefinitionStats::read_in(folder, address, self.contract),
             None => DefinitionStats::read(address, self.contract),
         };
-        // A file that could not be read (a link that leads out, say) is told by its folder, where it would be replaced.
-        let is_same = |was: &Option<FileStat>, is: &Option<FileStat>| was.is_none() || was == is;
-        now.folder == self.stats.folder
-            && is_same(&self.stats.file, &now.file)
-            && is_same(&self.stats.contract, &now.contract)
+        // A contract that could not be read (a link that leads out, say) is told by its folder, where it would be replaced.
+        let is_same_contract = self.stats.contract.is_none() || self.stats.contract == now.contract;
+        now.folder == self.stats.folder && now.file == self.stats.file && is_same_contract
     }
 
     /// The hash of what was read, by a key of this process.

@@ -204,7 +204,10 @@ fn read_skill_file(
             (head, stats.file) = (read, Some(stat));
             Ok(load(&head, SkillLocation { directory: &directory, file_name: file }))
         }
-        Err(error) => Err(unreadable_error(candidate, file, error)),
+        Err(error) => {
+            stats.file = FileStat::at_path(&candidate.path.join(file));
+            Err(unreadable_error(candidate, file, error))
+        }
     };
     let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
     let contract_name = contract_file::contract_name(contracts);
@@ -240,7 +243,10 @@ fn read_definition(
     });
     let (parsed, contract_file) = match read {
         Ok((loaded, contract_file)) => (Ok(loaded), Some(contract_file)),
-        Err(error) => (Err(unreadable_error(candidate, file_name, error)), None),
+        Err(error) => {
+            stats.file = FileStat::at_path(&candidate.path.join(file_name));
+            (Err(unreadable_error(candidate, file_name, error)), None)
+        }
     };
     let fingerprint = Some(Fingerprint::new(began, stats, None, &[&source]));
     SkillFile { file_name, parsed, contract_file, left_out: None, fingerprint }

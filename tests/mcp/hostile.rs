@@ -219,7 +219,7 @@ fn methods_and_parameters_that_do_not_exist_are_errors() {
         ("\u{1b}[31m", json!({}), -32601),
         ("tools/call", json!({}), -32602),
         ("tools/call", json!({"name": 1}), -32602),
-        ("tools/call", json!({"name": "hello", "arguments": []}), -32602),
+        ("tools/call", json!({"name": "hello", "arguments": [1]}), -32602),
         ("tools/list", json!({"cursor": "-1"}), -32602),
         ("tools/list", json!({"cursor": "99999999999999999999"}), -32602),
         ("prompts/get", json!({"name": "nope"}), -32602),
