@@ -94,6 +94,18 @@ pub(super) fn find_frontmatter(source: &[u8]) -> FrontmatterMatch {
     }
 }
 
+/// The opening line of what can only be meant as frontmatter, below a few other lines: a comment, or the fence of an example.
+pub(super) fn misplaced_frontmatter(source: &[u8]) -> Option<Range<usize>> {
+    const MAX_LINES_BEFORE: usize = 10;
+    let mut lines = lines(source, 0);
+    let opening = lines.by_ref().take(MAX_LINES_BEFORE).find(|line| is_delimiter(&source[line.clone()]))?;
+    let is_key = |line: &Range<usize>| {
+        let line = &source[line.clone()];
+        line.starts_with(b"name:") || line.starts_with(b"description:")
+    };
+    lines.take_while(|line| !is_delimiter(&source[line.clone()])).any(|line| is_key(&line)).then_some(opening)
+}
+
 /// The lines within the first [`MAX_FRONTMATTER`] bytes, each with its line end.
 fn lines(source: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let capped = &source[..source.len().min(MAX_FRONTMATTER)];

@@ -40,6 +40,7 @@ rules! {
     CONTROL_CHARACTER = "control-character", Error, BLOCKS, "The frontmatter or contract holds a control character.";
     BODY_CONTROL_CHARACTER = "body-control-character", Warning, LOADS, "The body holds a control character.";
     FRONTMATTER_MISSING = "frontmatter-missing", Error, LOADS, "The file does not start with frontmatter; its first paragraph describes the skill.";
+    FRONTMATTER_MISPLACED = "frontmatter-misplaced", Error, BLOCKS, "Other lines stand before the frontmatter.";
     FRONTMATTER_UNCLOSED = "frontmatter-unclosed", Error, BLOCKS, "The frontmatter has no closing line.";
     FRONTMATTER_TOO_LARGE = "frontmatter-too-large", Error, BLOCKS, "The frontmatter is larger than 64 KiB.";
     YAML_INVALID = "yaml-invalid", Error, BLOCKS, "The frontmatter or contract is not YAML.";

@@ -133,11 +133,18 @@ fn examine<'a>(source: &'a [u8], place: SkillLocation<'_>) -> Examination<'a> {
             report_encoding(source, text.len(), &mut report);
             ParseProgress::Rejected
         }
-        FrontmatterMatch::Missing(at) => {
-            let message = "SKILL.md must start with YAML frontmatter (---)";
-            let help = "put `---`, name, description and `---` on lines of their own before the text";
-            report.add(&lint::FRONTMATTER_MISSING, &at, message).help(help);
-            ParseProgress::NoFrontmatter(untitled::read(text, place.directory, &mut report).map(Box::new))
+        FrontmatterMatch::Missing(first) => {
+            if let Some(at) = frontmatter::misplaced_frontmatter(source) {
+                let message = "there are lines before the frontmatter, so that nothing in it counts";
+                let help = "remove all that is above the first `---`";
+                report.add(&lint::FRONTMATTER_MISPLACED, &at, message).help(help);
+                ParseProgress::NoYaml
+            } else {
+                let message = "SKILL.md must start with YAML frontmatter (---)";
+                let help = "put `---`, name, description and `---` on lines of their own before the text";
+                report.add(&lint::FRONTMATTER_MISSING, &first, message).help(help);
+                ParseProgress::NoFrontmatter(untitled::read(text, place.directory, &mut report).map(Box::new))
+            }
         }
         FrontmatterMatch::Unclosed(at) => {
             let message = "frontmatter is not properly closed with ---";

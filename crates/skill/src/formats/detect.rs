@@ -4,6 +4,7 @@ use crate::contract::fields as contract_fields;
 use crate::contract::fields::find;
 use crate::contract::{DefinitionFormat, KEYS as CONTRACT_KEYS};
 use crate::diagnostic_sink::DiagnosticSink;
+use crate::formats::sweny;
 use crate::lint;
 use crate::yaml::{Entry, Node, Value};
 use metier_core::suggestion::same_word;
@@ -81,7 +82,11 @@ pub(super) fn detect_format(
     (syntax, purpose): (Syntax, Purpose),
     report: &mut DiagnosticSink<'_>,
 ) -> Option<DefinitionFormat> {
-    let fits: Vec<DefinitionFormat> = fitting_formats(entries);
+    let mut fits: Vec<DefinitionFormat> = fitting_formats(entries);
+    if purpose == Purpose::BesideSkillFile {
+        // Catalogs of skills have an `id` and a `category` of their own for each.
+        fits.retain(|format| *format != DefinitionFormat::Sweny || is_certainly_sweny(entries));
+    }
     match fits[..] {
         [only] => return Some(only),
         [] => {}
@@ -97,7 +102,7 @@ pub(super) fn detect_format(
         return Some(DefinitionFormat::Contract);
     }
     let foreign = foreign_format(entries);
-    let is_left_out = purpose == Purpose::BesideSkillFile && !has_mark(entries);
+    let is_left_out = purpose == Purpose::BesideSkillFile && (is_index(entries) || !has_mark(entries));
     if is_left_out && (syntax == Syntax::Json || foreign.is_some()) {
         let what = foreign.unwrap_or("in no format of skill definitions");
         let message = format!("the file is {what}, so it is left out, and the skill runs by its SKILL.md");
@@ -196,15 +201,34 @@ fn has_key(entries: &[Entry], keys: &[&str]) -> bool {
     entries.iter().any(|entry| keys.contains(&entry.key.as_str()))
 }
 
+/// Whether a file with `id` and `category` says what a skill of SWEny offers, or has one of its categories.
+fn is_certainly_sweny(entries: &[Entry]) -> bool {
+    let category = find(entries, "category").and_then(|node| node.text());
+    has_key(entries, &["tools", "instruction", "mcp"])
+        || category.is_some_and(|category| sweny::CATEGORIES.contains(&category))
+}
+
+/// Whether a file lists skills, as those who publish several of them do, and has no other key of a format.
+fn is_index(entries: &[Entry]) -> bool {
+    let is_list = |entry: &Entry| match &entry.node.value {
+        Value::List(items) => entry.key == "skills" && items.iter().all(|item| item_has(item, &["name"])),
+        _ => false,
+    };
+    let others: Vec<&Entry> = entries.iter().filter(|entry| !is_list(entry)).collect();
+    others.len() + 1 == entries.len() && !others.iter().any(|entry| is_mark(&entry.key))
+}
+
 /// Whether some key belongs to a format that is read, perhaps misspelt or by another name.
 fn has_mark(entries: &[Entry]) -> bool {
-    let is_mark = |key: &str| {
-        !NEUTRAL_KEYS.contains(&key)
-            && (same_word(key, FORMAT_KEYS).is_some()
-                || contract_fields::probable_key(key, &CONTRACT_KEYS)
-                    .is_some_and(|meant| !NEUTRAL_KEYS.contains(&meant)))
-    };
     entries.iter().any(|entry| is_mark(&entry.key))
+}
+
+fn is_mark(key: &str) -> bool {
+    let is_of_contract = || {
+        let meant = contract_fields::probable_key(key, &CONTRACT_KEYS);
+        meant.is_some_and(|meant| !NEUTRAL_KEYS.contains(&meant))
+    };
+    !NEUTRAL_KEYS.contains(&key) && (same_word(key, FORMAT_KEYS).is_some() || is_of_contract())
 }
 
 fn is_map(node: Option<&Node>) -> bool {
@@ -301,8 +325,17 @@ mod tests {
             "{name: x, version: 1.0.0}",
             "{name: x, author: y, stars: 3, tags: []}",
             "{mcpServers: {}}",
+            "{id: pdf, name: x, description: y, category: documents, version: 1.0.0}",
+            "{skills: [{name: x, path: .}, {name: z}]}",
+            "{name: x, skills: []}",
         ] {
             assert_eq!(beside(text, Syntax::Json), Err("format-foreign"), "{text}");
+        }
+        for text in ["{id: x, name: x, category: git}", "{id: x, name: x, category: documents, tools: []}"] {
+            assert_eq!(beside(text, Syntax::Json), Ok(DefinitionFormat::Sweny), "{text}");
+        }
+        for text in ["{skills: [{name: x}], permissions: []}", "{skills: [x]}", "{skills: {}}"] {
+            assert_ne!(beside(text, Syntax::Json), Err("format-foreign"), "{text}");
         }
         for key in [
             "permissions",

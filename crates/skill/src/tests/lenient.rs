@@ -68,6 +68,15 @@ fn places_after_a_repair_are_those_of_the_file() {
 }
 
 #[test]
+fn a_rule_in_a_text_without_frontmatter_is_no_frontmatter() {
+    for text in ["Reads forms.\n\n---\n\nMore: yes\n", "Reads forms.\n---\nOther\n---\nname: x\n"] {
+        assert!(read("pdf", text).manifest.is_some(), "{text}");
+    }
+    let below = format!("Reads forms.\n{}---\nname: x\n---\n", "\n".repeat(10));
+    assert!(read("pdf", &below).manifest.is_some());
+}
+
+#[test]
 fn yaml_beyond_repair_does_not_load() {
     does_not_load(&pdf("name: pdf\ndescription: x\n<<<<<<< HEAD"), "yaml-invalid");
     does_not_load(&pdf("name: pdf\ndescription: x\n- a"), "yaml-invalid");
@@ -79,5 +88,9 @@ fn what_is_no_manifest_says_why() {
     does_not_load(&read("pdf", "name: pdf\ndescription: x\n"), "frontmatter-missing");
     does_not_load(&read("pdf", "Reads \u{1b}[31m forms"), "control-character");
     does_not_load(&read("pdf", "---\nname: pdf\n"), "frontmatter-unclosed");
+    for before in ["# lint: off\n", "```yaml\n", "<!-- generated -->\n\n"] {
+        let text = format!("{before}---\nname: pdf\ndescription: x\nallowed-tools: Read\n---\nText\n");
+        does_not_load(&read("pdf", &text), "frontmatter-misplaced");
+    }
     does_not_load(&pdf("just text"), "not-a-map");
 }
