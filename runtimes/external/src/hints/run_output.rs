@@ -10,7 +10,7 @@ pub(crate) struct RunOutput {
 
 impl RunOutput {
     pub(crate) fn new(stdout: Redacted<String>, stderr: Redacted<String>) -> Self {
-        Self { stdout, stderr }
+        Self { stdout, stderr: stderr.map(without_startup_files) }
     }
 
     pub(crate) fn stdout(&self) -> &str {
@@ -34,5 +34,39 @@ impl RunOutput {
     /// Standard output, if standard error says why the script failed.
     pub(crate) fn printed(&self) -> Option<&str> {
         (!self.is_printed_only()).then(|| self.stdout())
+    }
+}
+
+/// Files that a shell reads at its start, and cannot read in a sandbox: administrators put passwords of proxies there.
+const STARTUP_FILES: [&str; 3] = [": /etc/profile: ", ": /etc/bash.bashrc: ", ": /etc/bashrc: "];
+
+/// Without what a login shell says of them, which is no reason to fail.
+fn without_startup_files(text: String) -> String {
+    let is_startup = |line: &str| {
+        line.trim_end().ends_with("Permission denied") && STARTUP_FILES.iter().any(|file| line.contains(file))
+    };
+    if !text.lines().any(is_startup) {
+        return text;
+    }
+    text.split_inclusive('\n').filter(|line| !is_startup(line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_shell_does_not_fail_by_the_files_of_its_start() {
+        let startup =
+            "/bin/bash: /etc/profile: Permission denied\nbash: /etc/bash.bashrc: Permission denied\n";
+        assert_eq!(
+            without_startup_files(format!("{startup}l.sh: line 2: nvm: not found\n")),
+            "l.sh: line 2: nvm: not found\n"
+        );
+        for other in
+            ["cat: /etc/profile: No such file or directory\n", "l.sh: /etc/shadow: Permission denied\n"]
+        {
+            assert_eq!(without_startup_files(other.to_owned()), other);
+        }
     }
 }

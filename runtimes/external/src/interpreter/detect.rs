@@ -68,6 +68,10 @@ const LAST_CHOICE: &str = "node";
 /// Programs that run TypeScript in Node.
 const TYPESCRIPT_RUNNERS: [&str; 2] = ["tsx", "ts-node"];
 
+/// Programs whose scripts are in a language of their own, whatever their extension says: no other program runs them.
+const OTHER_RUNNERS: [&str; 9] =
+    ["coffee", "ipython", "ipython3", "jython", "pypy", "pypy3", "sage", "streamlit", "zx"];
+
 const GO_EXTENSION: &str = "go";
 
 const fn language(
@@ -191,6 +195,11 @@ impl Interpreter {
         if shebang.launches_python() {
             // metier prepares its packages, and a launcher would install them at each start.
             return Self::from_extension("script.py");
+        }
+        if let Some(runner) = shebang.launched_program().filter(|program| OTHER_RUNNERS.contains(program)) {
+            let args = if runner == shebang.program { shebang.args } else { Vec::new() };
+            let command = std::iter::once(runner).chain(args).map(str::to_owned).collect();
+            return Some(Self { candidates: vec![command], required: RequiredVersion::default() });
         }
         let language = shebang_language(shebang.program)?;
         let others =

@@ -99,6 +99,20 @@ fn what_was_written_for_node_runs_in_no_other() {
 }
 
 #[test]
+fn a_runner_of_another_language_is_not_replaced_by_that_of_the_extension() {
+    for (path, line, programs) in [
+        ("a.mjs", "#!/usr/bin/env zx\n", &["zx"][..]),
+        ("a.mjs", "#!/usr/bin/env -S npx --yes zx@8\n", &["zx"]),
+        ("a.py", "#!/usr/bin/env -S streamlit run\n", &["streamlit"]),
+        ("a.py", "#!/usr/bin/pypy3\n", &["pypy3"]),
+        ("a.py", "#!/usr/bin/env -S poetry run python\n", &["python3", "python"]),
+    ] {
+        let interpreter = Interpreter::detect(path, line.as_bytes()).unwrap();
+        assert_eq!(interpreter.program_names().collect::<Vec<_>>(), programs, "{line}");
+    }
+}
+
+#[test]
 fn a_missing_interpreter_is_named() {
     let interpreter = Interpreter::detect("scripts/a.py", b"").unwrap();
     let error = interpreter.locate("scripts/a.py", &[PathBuf::from("/nowhere")], &|_| None).unwrap_err();
