@@ -172,7 +172,9 @@ fn programs() -> CaseResult {
     assert_eq!((ran.stdout(), ran.process().exit_code), (format!("{code}\n").as_str(), Some(code)));
     assert!(
         ran.error().help().is_some_and(|help| {
-            help.contains("outside of the project") || help.contains("is in your home folder")
+            ["outside of the project", "is in your home folder", "a /tmp of its own"]
+                .iter()
+                .any(|reason| help.contains(reason))
         }),
         "{:?}",
         ran.error()
