@@ -141,6 +141,9 @@ fn commits_have_the_name_that_the_repository_or_else_its_user_has() {
         let home =
             "[user]\n\tname = \"The User\"\n[include]\n\tpath = more\n[credential]\n\thelper = store\n";
         write(&stage.0.home().join(".gitconfig"), home);
+        // It is read before the other one, and a name of another section is no name.
+        let early = "[user]\n\tname = Earlier\n[user \"x\"]\n\temail = x@example.org\n";
+        write(&stage.0.home().join(".config/git/config"), early);
         let (answer, author) = commit(&may_commit, &[]);
         assert_eq!(
             (answer.code, author.as_str()),

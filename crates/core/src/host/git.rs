@@ -238,31 +238,36 @@ fn user_config_files() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
     let base = base.or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let own = home.map(|home| home.join(".gitconfig")).into_iter();
-    let own = own.chain(base.map(|base| base.join("git/config")));
+    // As git reads them: the last value of a setting counts.
+    let own = base.map(|base| base.join("git/config")).into_iter();
+    let own = own.chain(home.map(|home| home.join(".gitconfig")));
     std::iter::once("/etc/gitconfig".into()).chain(own).collect()
 }
 
 /// The settings with these keys, `section.key` in lower case, that apply to every repository, in the order in which git reads them. Files that
 /// are included under a condition are left out.
 pub fn settings_of_user(keys: &[&str]) -> Vec<(String, String)> {
-    let mut settings = SettingsReader { keys, files_read: Vec::new(), found: Vec::new() };
-    user_config_files().iter().for_each(|file| settings.read(file));
-    settings.found
+    read_settings(keys, user_config_files().into_iter())
 }
 
 /// The same of the repository of this `.git`.
 pub fn settings_of_repository(git: &Path, keys: &[&str]) -> Vec<(String, String)> {
-    let mut settings = SettingsReader { keys, files_read: Vec::new(), found: Vec::new() };
     let own = std::iter::once(git.to_owned()).chain(linked_paths(git, &HostPaths::default()));
-    own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)))
-        .for_each(|file| settings.read(&file));
+    read_settings(keys, own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name))))
+}
+
+fn read_settings(keys: &[&str], files: impl Iterator<Item = PathBuf>) -> Vec<(String, String)> {
+    let left = MAX_CONFIG_BYTES;
+    let mut settings = SettingsReader { keys, left, files_read: Vec::new(), found: Vec::new() };
+    files.for_each(|file| settings.read(&file));
     settings.found
 }
 
 /// The settings found so far.
 struct SettingsReader<'a> {
     keys: &'a [&'a str],
+    /// The bytes that all other files may have.
+    left: u64,
     files_read: Vec<PathBuf>,
     found: Vec<(String, String)>,
 }
@@ -274,11 +279,15 @@ impl SettingsReader<'_> {
             return;
         }
         self.files_read.push(file.clone());
-        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES, &HostPaths::default()) else { return };
-        for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
+        let Some(text) = read_prefix(&file, self.left, &HostPaths::default()) else { return };
+        self.left -= text.len() as u64;
+        let entries = parse_entries(&String::from_utf8_lossy(&text)).into_iter();
+        let is_wanted = |key: &str| key == "include.path" || self.keys.contains(&key);
+        let wanted = entries.filter(|entry| !entry.has_subsection && is_wanted(&entry.key));
+        for ConfigEntry { key, value, .. } in wanted.collect::<Vec<_>>() {
             if key == "include.path" {
                 self.read(&expand_home(&value, file.parent().unwrap_or(Path::new("/"))));
-            } else if self.keys.contains(&key.as_str()) {
+            } else {
                 self.found.push((key, value));
             }
         }
@@ -301,7 +310,7 @@ impl ConfigReader<'_> {
         }
         self.files_read.push(file.clone());
         let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES, self.host_paths) else { return };
-        for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
+        for ConfigEntry { key, value, .. } in parse_entries(&String::from_utf8_lossy(&text)) {
             let above = file.parent().unwrap_or(Path::new("/"));
             if matches!(key.as_str(), "include.path" | "includeif.path") {
                 let included = expand_home(&value, above);
@@ -411,24 +420,35 @@ fn resolve_existing(path: &Path, paths: &HostPaths) -> Option<PathBuf> {
     is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
-/// `section.key` in lower case, without the quoted subsection, and the value.
-fn parse_entries(text: &str) -> Vec<(String, String)> {
+/// A setting of a configuration.
+struct ConfigEntry {
+    /// `section.key` in lower case.
+    key: String,
+    /// Whether its section has a name of its own, as in `[remote "origin"]`, which is not part of the key.
+    has_subsection: bool,
+    value: String,
+}
+
+fn parse_entries(text: &str) -> Vec<ConfigEntry> {
     let text = text.trim_start_matches('\u{feff}').replace("\\\r\n", "").replace("\\\n", "");
-    let mut section = String::new();
+    let (mut section, mut has_subsection) = (String::new(), false);
     let mut found = Vec::new();
     for line in text.lines() {
         let mut line = line.trim();
         if let Some(head) = line.strip_prefix('[') {
             let end = head.rfind(']').unwrap_or(head.len());
             let name = head.get(..end).unwrap_or(head);
-            section = name.split(['"', ' ', '.', '\t']).next().unwrap_or_default().to_ascii_lowercase();
+            let mut parts = name.trim().split(['"', ' ', '.', '\t']);
+            section = parts.next().unwrap_or_default().to_ascii_lowercase();
+            has_subsection = parts.next().is_some();
             line = head.get(end + 1..).unwrap_or_default().trim();
         }
         let Some((key, value)) = line.split_once('=') else { continue };
         if key.starts_with(['#', ';']) {
             continue;
         }
-        found.push((format!("{section}.{}", key.trim().to_ascii_lowercase()), unquote(value.trim())));
+        let key = format!("{section}.{}", key.trim().to_ascii_lowercase());
+        found.push(ConfigEntry { key, has_subsection, value: unquote(value.trim()) });
     }
     found
 }
