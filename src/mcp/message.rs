@@ -8,6 +8,9 @@ use super::request_id::{BYTE_ORDER_MARK, SentId, request_id};
 use super::task_messages::keep_task_parts;
 use metier_core::strict_json;
 
+/// Requests of a batch that have an error each; a larger one has a single error.
+const MAX_BATCH: usize = 100;
+
 /// A message as JSON.
 pub(super) struct MessageText {
     pub(super) value: Value,
@@ -36,7 +39,9 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> 
     if !value.is_object() {
         let sentence = "a message is an object; there are no batches";
         let refused = refuse(ErrorData::invalid_request(sentence, None));
-        let batch = value.as_array().into_iter().flatten().filter_map(SentId::of_request).collect();
+        let requests = value.as_array().into_iter().flatten().filter_map(SentId::of_request);
+        let batch: Vec<SentId> = requests.take(MAX_BATCH + 1).collect();
+        let batch = if batch.len() > MAX_BATCH { Vec::new() } else { batch };
         return Err(RefusedMessage { batch, ..refused });
     }
     // The answer to a changed id would be one to no request.
@@ -115,7 +120,10 @@ mod tests {
         let answers = read(batch).unwrap_err();
         let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
         assert_eq!(ids, [&json!(40), &json!("b")]);
-        assert_eq!(read(b"[1]").unwrap_err()["error"]["code"], -32600);
+        let large = format!("[{}]", vec![r#"{"id":1,"method":"x"}"#; MAX_BATCH + 1].join(","));
+        for single in [&b"[1]"[..], large.as_bytes()] {
+            assert_eq!(read(single).unwrap_err()["error"]["code"], -32600);
+        }
     }
 
     #[test]
