@@ -204,7 +204,7 @@ fn many_changes_do_not_put_off_the_deadline() {
     both_ways(|project| {
         let ms = Duration::from_millis;
         for (thinks, time_limit, deadline, least, most) in
-            [(ms(10), Duration::from_mins(1), ms(500), 64, 130), (ms(100), ms(250), ms(300), 3, 8)]
+            [(ms(10), Duration::from_mins(1), ms(500), 10, 130), (ms(100), ms(250), ms(300), 3, 8)]
         {
             let (watchdog, token) = (Watchdog::new(), CancelToken::new());
             let ctx = run_until(project, Thinker { thinks, time_limit }, token.clone(), Limits::default());
