@@ -108,13 +108,14 @@ fn a_repository_of_somebody_else_is_read_if_its_user_has_said_that_it_is_safe() 
     }
     for level in LEVELS {
         let stage = Stage::new();
-        let all = [stage.at("main"), stage.at("main/.git")];
-        all.iter().for_each(|path| std::os::unix::fs::chown(path, Some(12_345), None).unwrap());
+        for path in ["main", "main/.git"] {
+            std::os::unix::fs::chown(stage.at(path), Some(12_345), None).unwrap();
+        }
         let log = || stage.metier("main", level, &["exec", "--", "git", "log", "--oneline"]);
         assert!(log().stderr.contains("dubious ownership"), "{level}: {:?}", log());
         let own = stage.at("main").display().to_string();
         for (says, is_read) in [("*", true), (own.as_str(), true), ("/elsewhere", false)] {
-            write(&stage.0.home().join(".gitconfig"), &format!("[safe]\n\tdirectory = {says}\n"));
+            write(&stage.0.home().join(".gitconfig"), format!("[safe]\n\tdirectory = {says}\n"));
             assert_eq!(log().stdout.contains("feat: first"), is_read, "{level}, {says}: {:?}", log());
         }
     }
