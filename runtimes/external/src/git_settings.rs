@@ -76,13 +76,13 @@ mod tests {
         let safe = |values: &[&str]| {
             let settings: Vec<_> =
                 values.iter().map(|value| (SAFE.to_owned(), (*value).to_owned())).collect();
-            safe_folder(&settings, Path::new("/work/a/b"))
+            safe_folder(&settings, Path::new("/srv/a/b"))
         };
-        assert_eq!(safe(&["/work/a/b"]).as_deref(), Some("/work/a/b"));
-        assert_eq!(safe(&["/work/*"]).as_deref(), Some("/work/a/b"));
+        assert_eq!(safe(&["/srv/a/b"]).as_deref(), Some("/srv/a/b"));
+        assert_eq!(safe(&["/srv/*"]).as_deref(), Some("/srv/a/b"));
         assert_eq!(safe(&["/other", "*"]).as_deref(), Some("*"));
         for values in
-            [&[][..], &["/work/a"], &["/work/a/b/*"], &["/work/a/b", ""], &["*", "", "/x"], &["/work/a/bc"]]
+            [&[][..], &["/srv/a"], &["/srv/a/b/*"], &["/srv/a/b", ""], &["*", "", "/x"], &["/srv/a/bc"]]
         {
             assert_eq!(safe(values), None, "{values:?}");
         }
