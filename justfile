@@ -57,7 +57,7 @@ record-oracle:
     METIER_ORACLE=target/oracle/debug/oracle METIER_ORACLE_RECORD=1 cargo test --all-features --test languages wasm::extism
 
 # The sandbox on Debian's kernels 5.10, 6.1 and 6.12, or with `arm64` on that of its next release, each in an emulated machine, half an hour
-# for one; `short` takes four minutes; `filesystems` tries NFS, 9p and overlayfs
+# for one; `short` takes four minutes; `starts` compares with bubblewrap; `filesystems` tries NFS, 9p and overlayfs
 kernels *ARGS:
     tests/kernels/run {{ARGS}}
 
