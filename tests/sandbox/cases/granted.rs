@@ -1,7 +1,8 @@
 //! What the caller grants a script, and what neither it nor another script makes of that: variables, kept state, a network of hosts.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use metier::engine::{Engine, Invocation};
 use metier::error::ErrorKind;
 use metier::policy::{Permission, SandboxLevel};
 use metier::state::StateStore;
+use rustix::net::{AddressFamily, SocketType};
 
 use super::case;
 use crate::sandbox::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
@@ -323,8 +325,8 @@ fn assert_reached_nothing(ran: &RunResult, own: &str) {
 }
 
 /// Listens on all addresses of its network, and says at which port.
-const LISTEN: &str = "import os, socket, time
-listener = socket.create_server(('0.0.0.0', 0)); listener.settimeout(0.05)
+const LISTEN: &str = "import os, socket, sys
+listener = socket.create_server(('0.0.0.0', int(sys.argv[1]))); listener.settimeout(0.05)
 open('port.new', 'w').write(f'{listener.getsockname()[1]}\\n')
 os.rename('port.new', 'port')
 came = 'nobody came'
@@ -342,7 +344,9 @@ for host in ['127.0.0.1', '127.0.0.2', '0.0.0.0', 'localhost', 'api.test', '198.
     except OSError: print(f'{host}: refused')";
 
 fn other_network() -> CaseResult {
-    let fixture = Fixture::python(LISTEN).grant("net:api.test").grant("write").deadline(60_000);
+    let (_reserved, port) = reserve_port();
+    let fixture =
+        Fixture::python(LISTEN).args(&[&port]).grant("net:api.test").grant("write").deadline(60_000);
     let engine = with_lookup(&fixture);
     if fixture::level() != SandboxLevel::Namespaces {
         let ran = fixture.result(engine.run(fixture.invocation()));
@@ -352,7 +356,7 @@ fn other_network() -> CaseResult {
     }
     std::thread::scope(|scope| {
         let running = scope.spawn(|| engine.run(fixture.invocation()));
-        let port = wait_for(&fixture.at("project/port"));
+        wait_for(&fixture.at("project/port"));
         let results: Vec<RunResult> = [Some("net:api.test"), None, Some("net")]
             .into_iter()
             .map(|grant| {
@@ -369,6 +373,14 @@ fn other_network() -> CaseResult {
         assert_eq!(ended.process.as_ref().unwrap().stdout, "nobody came\n", "{ended:?}");
     });
     Ok(())
+}
+
+/// A port of this machine that nothing listens at as long as the socket is there.
+fn reserve_port() -> (OwnedFd, String) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let address = SocketAddrV4::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    (socket, address.port().to_string())
 }
 
 /// An engine that finds every name at the same address of this machine.
