@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -40,6 +40,12 @@ impl FolderStamp {
     /// That of what is at this path, which may be a link.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         Self::look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// That of what is at this path below an open folder, which is itself at the empty path.
+    pub(super) fn below(folder: &OwnedFd, path: &str) -> io::Result<Self> {
+        let flags = if path.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+        Self::look(folder, Path::new(path), flags)
     }
 
     pub(super) fn of_open(folder: &File) -> io::Result<Self> {

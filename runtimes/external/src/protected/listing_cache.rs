@@ -5,9 +5,13 @@
 //! clock, which no script sets. The same inode with the same ctime therefore has the same entries, on a file system that keeps this
 //! time by itself. Contents, links and hard links are never remembered: they are looked at in each scan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::protected::folder_stamp::FolderStamp;
 use crate::protected::listing::Listing;
@@ -22,6 +26,9 @@ const MAX_FOLDERS: usize = 1 << 16;
 /// How many folders a scan must have read to write what it learned to disk: fewer are read again in some milliseconds.
 const MIN_SAVED: usize = 256;
 
+/// How many folders must be remembered for two threads to look at them before a scan: for fewer, starting one takes longer.
+const MIN_CHECKED_BY_TWO: usize = 1000;
+
 /// The remembered folders of all projects; what was used last comes last.
 static CACHED_PROJECTS: Mutex<Vec<CachedProject>> = Mutex::new(Vec::new());
 
@@ -33,23 +40,29 @@ struct CachedProject {
 }
 
 /// The listings of a project's folders, by their path relative to the project.
-type Folders = HashMap<String, Arc<Listing>>;
+type Folders = HashMap<Arc<str>, Arc<Listing>>;
 
 /// What one scan of a project knows of its folders, and learns.
 #[derive(Default)]
 pub(super) struct Listings {
     known: Arc<Folders>,
-    learned: Vec<(String, Arc<Listing>)>,
+    /// Where many are known, the addresses of the listings of those that have not changed.
+    unchanged: Option<HashSet<usize>>,
+    learned: Vec<(Arc<str>, Arc<Listing>)>,
     found_count: usize,
 }
 
 impl Listings {
-    pub(super) fn of_project(project: &Path, protection: &PathProtection) -> Self {
+    pub(super) fn of_project(project: &Path, protection: &PathProtection, paths: &HostPaths) -> Self {
         let known = find_in_memory(project, protection).or_else(|| {
             let saved = listing_file::load(project, protection)?;
-            Some(remember(project, protection, saved.into_iter().collect()))
+            let saved = saved.into_iter().map(|(path, listing)| (path.into(), listing));
+            Some(remember(project, protection, saved.collect()))
         });
-        Self { known: known.unwrap_or_default(), learned: Vec::new(), found_count: 0 }
+        let known = known.unwrap_or_default();
+        let is_large = known.len() >= MIN_CHECKED_BY_TWO;
+        let unchanged = if is_large { find_unchanged(&known, project, paths) } else { None };
+        Self { known, unchanged, ..Self::default() }
     }
 
     /// The entries of the folder at this path, if it has not changed since they were listed.
@@ -60,18 +73,19 @@ impl Listings {
         relative_path: &str,
     ) -> Option<Arc<Listing>> {
         let listing = self.known.get(relative_path)?;
-        let is_known = |found: FolderStamp| match listing.stamp {
-            Some(stamp) if paths.has_overlay() => stamp.is_same_in_overlay(&found),
-            stamp => Some(found) == stamp,
+        let is_same = match &self.unchanged {
+            Some(unchanged) => unchanged.contains(&address(listing)),
+            None => {
+                FolderStamp::at(&paths.at(folder)).is_ok_and(|found| is_unchanged(listing, &found, paths))
+            }
         };
-        let is_same = FolderStamp::at(&paths.at(folder)).is_ok_and(is_known);
         self.found_count += usize::from(is_same);
         is_same.then(|| listing.clone())
     }
 
     pub(super) fn learn(&mut self, relative_path: &str, listing: &Arc<Listing>) {
         if listing.stamp.is_some() && self.found_count + self.learned.len() < MAX_FOLDERS {
-            self.learned.push((relative_path.to_owned(), listing.clone()));
+            self.learned.push((relative_path.into(), listing.clone()));
         }
     }
 
@@ -80,7 +94,7 @@ impl Listings {
         if self.learned.is_empty() {
             return;
         }
-        let Self { known, learned, found_count } = self;
+        let Self { known, learned, found_count, .. } = self;
         let (kept, is_worth_saving) = (found_count + learned.len(), learned.len() >= MIN_SAVED);
         // Where most of what was known is gone, the rest is listed anew in the next scan.
         let mut folders = if known.len() > 2 * kept { Folders::new() } else { (*known).clone() };
@@ -94,6 +108,42 @@ impl Listings {
             );
         }
     }
+}
+
+/// The addresses of the listings of all folders that have not changed. `None` if the project cannot be opened.
+fn find_unchanged(known: &Folders, project: &Path, paths: &HostPaths) -> Option<HashSet<usize>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root: OwnedFd = open(&*paths.at(project), flags, Mode::empty()).ok()?;
+    let folders: Vec<(&Arc<str>, &Arc<Listing>)> = known.iter().collect();
+    let (first, second) = folders.split_at(folders.len() / 2);
+    let find = |folders: &[(&Arc<str>, &Arc<Listing>)]| -> Vec<usize> {
+        let is_same = |(path, listing): &&(&Arc<str>, &Arc<Listing>)| {
+            FolderStamp::below(&root, path).is_ok_and(|found| is_unchanged(listing, &found, paths))
+        };
+        folders.iter().filter(is_same).map(|(_, listing)| address(listing)).collect()
+    };
+    thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, || find(second));
+        let mut unchanged: HashSet<usize> = find(first).into_iter().collect();
+        unchanged.extend(match other {
+            Ok(thread) => thread.join().ok()?,
+            Err(_) => find(second),
+        });
+        Some(unchanged)
+    })
+}
+
+/// Whether the folder of a listing, which looks like this now, is as it was listed.
+fn is_unchanged(listing: &Listing, found: &FolderStamp, paths: &HostPaths) -> bool {
+    match &listing.stamp {
+        Some(stamp) if paths.has_overlay() => stamp.is_same_in_overlay(found),
+        stamp => stamp.as_ref() == Some(found),
+    }
+}
+
+/// By which a listing is known as long as something holds it.
+fn address(listing: &Arc<Listing>) -> usize {
+    Arc::as_ptr(listing).addr()
 }
 
 fn find_in_memory(project: &Path, protection: &PathProtection) -> Option<Arc<Folders>> {
@@ -153,15 +203,28 @@ mod tests {
         project
     }
 
+    /// Whether the folder `a` is as it was listed, in the eyes of a scan of few folders and of one of many.
+    fn is_known_by(project: &Path, seen: &Path, paths: &HostPaths) -> bool {
+        let find = |is_large: bool| {
+            let mut listings = Listings::of_project(project, &PathProtection::default(), paths);
+            if is_large {
+                listings.unchanged = find_unchanged(&listings.known, seen, paths);
+                assert!(listings.unchanged.is_some());
+            }
+            listings.find(&seen.join("a"), paths, "a").is_some()
+        };
+        let is_known = find(false);
+        assert_eq!(find(true), is_known);
+        is_known
+    }
+
     fn is_known(project: &Path) -> bool {
-        let paths = HostPaths::default();
-        let mut listings = Listings::of_project(project, &PathProtection::default());
-        listings.find(&project.join("a"), &paths, "a").is_some()
+        is_known_by(project, project, &HostPaths::default())
     }
 
     fn learn(project: &Path) {
         std::thread::sleep(MIN_AGE);
-        let mut scan = Listings::of_project(project, &PathProtection::default());
+        let mut scan = Listings::of_project(project, &PathProtection::default(), &HostPaths::default());
         scan.learn("a", &read(&project.join("a")));
         scan.keep(project, &PathProtection::default());
         assert!(is_known(project));
@@ -212,7 +275,7 @@ mod tests {
         learn(project);
         let other = PathProtection::new(["skills"]);
         assert!(
-            Listings::of_project(project, &other)
+            Listings::of_project(project, &other, &HostPaths::default())
                 .find(&project.join("a"), &HostPaths::default(), "a")
                 .is_none()
         );
@@ -230,10 +293,7 @@ mod tests {
         let stage = project();
         let project = stage.path();
         let (seen, paths) = unchanged_overlay(project);
-        let is_known = || {
-            let mut listings = Listings::of_project(project, &PathProtection::default());
-            listings.find(&seen.join("a"), &paths, "a").is_some()
-        };
+        let is_known = || is_known_by(project, &seen, &paths);
         assert!(!is_known());
         learn(project);
         assert!(is_known());

@@ -55,7 +55,7 @@ pub(crate) fn scan_protected(ctx: &SkillContext, project: &Path) -> ScanResult {
         queue: VecDeque::new(),
         covered_dirs: metier_dirs_in(project),
         metier_dirs: Vec::new(),
-        listings: Listings::of_project(project, protection),
+        listings: Listings::of_project(project, protection, &ctx.host_paths()),
     };
     let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
     match walk.script_access("") {
