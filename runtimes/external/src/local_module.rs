@@ -18,12 +18,34 @@ const COMMON_MODULES: &str = "
     tqdm trafilatura transformers twilio typer ujson ultralytics unidecode urllib3 uvicorn validators wandb watchdog weasyprint websockets wheel
     xarray xgboost xlrd xlsxwriter xmltodict yt_dlp zarr zstandard";
 
+/// Scopes of npm that scripts use much. Any other may be one of the author's in a registry of theirs, and a stranger's in the public one.
+const COMMON_SCOPES: &str = "
+    @anthropic-ai @ast-grep @aws-sdk @azure @babel @biomejs @clack @cloudflare @discordjs @elastic @eslint @faker-js @fastify @google
+    @google-cloud @googleapis @grpc @hono @huggingface @inquirer @langchain @mdx-js @mendable @microsoft @modelcontextprotocol @mozilla
+    @nestjs @neondatabase @notionhq @octokit @openai @opentelemetry @playwright @prisma @puppeteer @remix-run @resvg @rollup @sentry @shopify
+    @slack @smithy @stripe @supabase @svgr @swc @tailwindcss @tanstack @tensorflow @turf @types @typescript-eslint @upstash @vercel @vitejs
+    @vue @xenova";
+
+/// What authors call the folders of their own code, which bundlers find from the root of a project.
+const SOURCE_FOLDERS: &str = "app common components config core helpers internal lib libs models modules scripts server services shared src
+    tools types util utils";
+
 /// Maximum number of folders beside a skill in which a module is looked for.
 const MAX_FOLDERS: usize = 64;
 
 /// Whether a name is that of a package which much is written for.
 pub(crate) fn is_common_module(name: &str) -> bool {
     COMMON_MODULES.split_whitespace().any(|common| common.eq_ignore_ascii_case(name))
+}
+
+/// Whether a scope of npm, with its `@`, is one that much is written for.
+pub(crate) fn is_common_scope(scope: &str) -> bool {
+    COMMON_SCOPES.split_whitespace().any(|common| common == scope)
+}
+
+/// Whether folders of an author's own code often have this name.
+pub(crate) fn is_source_folder(name: &str) -> bool {
+    SOURCE_FOLDERS.split_whitespace().any(|folder| folder == name)
 }
 
 /// Whether a folder, or its `scripts`, has this module.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::hints::install_command::{install_advice, package_of_failed_install};
-use crate::local_module::{has_module, has_node_module, is_common_module};
+use crate::local_module::{has_module, has_node_module, is_common_module, is_common_scope, is_source_folder};
 use crate::permission_hint::Help;
 use metier_packages::{Ecosystem, SkillPackages};
 
@@ -278,7 +278,33 @@ fn node_package(name: &str, search: &ModuleSearch<'_>) -> Option<Help> {
         );
         return Some((text, None));
     }
+    let is_declared = search.packages.is_some_and(|packages| packages.declares(&package));
+    match package.split_once('/') {
+        _ if is_declared => {}
+        Some((scope, _)) if !is_common_scope(scope) => {
+            return Some((foreign_scope_help(&package, scope), None));
+        }
+        None if is_source_folder(&package) => return Some((left_behind_folder_help(&package), None)),
+        _ => {}
+    }
     Some(npm_help(&[&package], search.packages))
+}
+
+/// The help for a package of a scope that belongs to the author in a registry of theirs, and perhaps to a stranger in the public one.
+fn foreign_scope_help(package: &str, scope: &str) -> String {
+    format!(
+        "the script says that it needs the npm package {package}; in the registry that you use the scope {scope} may belong to somebody other \
+         than the skill's author; only if you know the package there, add it to the dependencies of package.json in the folder of the skill \
+         and prepare it"
+    )
+}
+
+/// The help for a path from the author's root that a bundler resolves and Node takes for a package.
+fn left_behind_folder_help(folder: &str) -> String {
+    format!(
+        "the script asks Node for the package {folder}, which is more likely a folder of the author's that was left behind; if it is, add it to \
+         the folder of the skill and import it by a path that begins with ./ or ../"
+    )
 }
 
 fn npm_help(names: &[&str], packages: Option<&SkillPackages>) -> Help {
@@ -337,12 +363,26 @@ mod tests {
                 "{text}"
             );
         }
-        for package in ["left-pad", "scripts2", "@own/other"] {
+        for package in ["left-pad", "scripts2", "@types/node"] {
             let text = help(package);
             assert!(
                 text.starts_with(&format!("the script says that it needs the npm package {package}")),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_stranger_may_have_published_is_no_package_to_install() {
+        for package in ["@own/other", "@acme/internal-tools", "@babe1/core"] {
+            let (scope, _) = package.split_once('/').unwrap();
+            let text = help(&format!("Error: Cannot find module '{package}'")).unwrap();
+            assert!(text.contains(&format!("the scope {scope} may belong to somebody other")), "{text}");
+        }
+        for module in ["src/util", "utils", "shared/words.js"] {
+            let text =
+                help(&format!("Error [ERR_MODULE_NOT_FOUND]: Cannot find package '{module}'")).unwrap();
+            assert!(text.contains("a folder of the author's that was left behind"), "{text}");
         }
     }
 
@@ -374,7 +414,7 @@ mod tests {
                 "needs the Python package PyYAML (module yaml);",
             ),
             ("Error: Cannot find module 'left-pad'", "the npm package left-pad;"),
-            ("Error: Cannot find module '@a/b/c.js'", "the npm package @a/b;"),
+            ("Error: Cannot find module '@octokit/rest/c.js'", "the npm package @octokit/rest;"),
             ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /y", "the npm package x;"),
             (
                 "Can't locate Foo/Bar.pm in @INC (you may need to install it) at -e line 1.",
