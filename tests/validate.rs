@@ -235,6 +235,29 @@ fn files_the_text_names_must_be_there() {
 }
 
 #[test]
+fn words_of_another_client_under_metadata_keep_no_skill_from_running() {
+    for (words, code) in [
+        ("worker: opus", "worker-foreign warning 5:11"),
+        ("worker: 4", "worker-foreign warning 5:11"),
+        ("entrypoint: main", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: package.cli:main", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: SKILL.md", "entrypoint-foreign warning 5:15"),
+    ] {
+        let head = format!("---\nname: x\ndescription: d\nmetadata:\n  {words}\n---\n");
+        let project = Project::new().shell("x", "echo ran").file(".metier/skills/x/SKILL.md", &head);
+        let validated = project.metier(&["validate", ".metier/skills/x", "--json"]);
+        assert_eq!(codes(&validated), [code], "{words}");
+        assert_eq!(project.metier(&["run", "x"]).stdout, "ran\n", "{words}");
+    }
+    // What is a path leads to no other script, and what is a protocol to no other way of running.
+    for words in ["entrypoint: scripts/gone.sh", "entrypoint: gone.sh", "worker: ndjson"] {
+        let head = format!("---\nname: x\ndescription: d\nmetadata:\n  {words}\n---\n");
+        let project = Project::new().shell("x", "echo ran").file(".metier/skills/x/SKILL.md", &head);
+        assert_eq!(project.metier(&["run", "x"]).code, 3, "{words}");
+    }
+}
+
+#[test]
 fn a_runtime_must_be_one_and_have_a_script() {
     let with = |runtime: &str| {
         let text = format!("---\nname: x\ndescription: d\nmetadata:\n  runtime: {runtime}\n---\n");

@@ -152,7 +152,7 @@ fn find_script(
             let called = skill.contract().and_then(|contract| contract.entrypoint_by_name(name));
             called.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint))
         }
-        None => default_entrypoint(skill),
+        None => default_entrypoint(runtimes, skill)?,
     };
     if let Some(entered) = entered {
         return select_entrypoint(runtimes, skill, entered, declared.as_ref(), named.is_none());
@@ -269,15 +269,20 @@ impl LocatedEntrypoint {
     }
 }
 
-/// The entrypoint when the caller names no script: that of the contract, or else `metadata.entrypoint`.
-fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
-    let of_contract = skill.contract().and_then(Contract::main_entrypoint);
-    of_contract.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint)).or_else(|| {
-        let path = skill.manifest().entrypoint()?.to_owned();
-        let mut entrypoint = Entrypoint::default();
-        entrypoint.path = path;
-        Some(LocatedEntrypoint { entrypoint, location: manifest_location(skill.manifest().lines.entrypoint) })
-    })
+/// The entrypoint when the caller names no script: that of the contract, or else `metadata.entrypoint`, unless that is a word of another
+/// client.
+fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<LocatedEntrypoint>> {
+    if let Some(entrypoint) = skill.contract().and_then(Contract::main_entrypoint) {
+        return Ok(Some(LocatedEntrypoint::from_contract(skill, entrypoint)));
+    }
+    let manifest = skill.manifest();
+    let Some(path) = manifest.entrypoint() else { return Ok(None) };
+    if !manifest.has_entrypoint_path() && (path == skill.file_name() || !has_file(runtimes, skill, path)?) {
+        return Ok(None);
+    }
+    let mut entrypoint = Entrypoint::default();
+    entrypoint.path = path.to_owned();
+    Ok(Some(LocatedEntrypoint { entrypoint, location: manifest_location(manifest.lines.entrypoint) }))
 }
 
 pub(super) fn contract_location(skill: &Skill, line: Option<u32>) -> Location {
@@ -368,16 +373,18 @@ fn plan_in_text(skill: &Skill, declared: Option<RuntimeId>) -> Result<Option<Str
 /// The path of an entrypoint, which is relative to the skill's folder.
 fn entrypoint_path(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
-    let files = skill.folder().files()?;
-    let is_there =
-        |path: &str| files.iter().any(|file| file == path) || is_hidden_script(runtimes, skill, path);
-    if is_there(path) {
+    if has_file(runtimes, skill, path)? {
         return Ok(path.to_owned());
     }
     let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
     let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
     let in_scripts = format!("scripts/{path}");
-    Err(if is_there(&in_scripts) { error.with_help(format!("write {in_scripts}")) } else { error })
+    let is_there = has_file(runtimes, skill, &in_scripts)?;
+    Err(if is_there { error.with_help(format!("write {in_scripts}")) } else { error })
+}
+
+fn has_file(runtimes: &Runtimes, skill: &Skill, path: &str) -> Result<bool> {
+    Ok(skill.folder().files()?.iter().any(|file| file == path) || is_hidden_script(runtimes, skill, path))
 }
 
 /// The scripts in `scripts/`, those elsewhere that the text of the skill names, and its handler; without those that run when a tool

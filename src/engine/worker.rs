@@ -5,7 +5,7 @@ use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, WorkerOptions};
 use metier_skill::Manifest;
 
-/// `metadata.worker` of an external script; `invalid-skill` for an unknown value. The system counts the processor time of a
+/// `metadata.worker` of an external script; `invalid-skill` for an unknown protocol. The system counts the processor time of a
 /// process from its start, so a worker for which the caller set a CPU limit serves a single run: no skill lifts a limit.
 pub(super) fn requested_worker(
     manifest: &Manifest,
@@ -16,10 +16,10 @@ pub(super) fn requested_worker(
         return Ok(None);
     };
     let place = || Location::new("SKILL.md", manifest.lines.worker, None);
-    let is_asked = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
+    let requested = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
     let worker =
         if named.cpu.is_some() { WorkerOptions::default().runs(1) } else { WorkerOptions::default() };
-    Ok(is_asked.then_some(worker))
+    Ok((requested == Some(true)).then_some(worker))
 }
 
 /// The limits that apply: the processor time of a process does not measure one of its many runs.

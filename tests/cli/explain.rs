@@ -159,7 +159,7 @@ fn a_worker_is_explained() {
     let plan = explain(&project, &["--cpu", "5s"]);
     assert_eq!(plan["process"]["worker"]["runs"], json!(1), "it can be held for a single run");
     assert_eq!(plan["limits"]["cpu_ms"], json!(5000));
-    let wrong = project.file(".metier/skills/x/SKILL.md", skill.replace("json-lines", "carrier pigeons"));
+    let wrong = project.file(".metier/skills/x/SKILL.md", skill.replace("json-lines", "json-pigeons"));
     let answer = wrong.metier(&["run", "x", "--json"]);
     assert_eq!((answer.code, &answer.json()["error"]["kind"]), (3, &json!("invalid-skill")));
     assert_eq!(answer.json()["error"]["help"], json!("write `worker: json-lines`, or leave it out"));
@@ -260,7 +260,7 @@ fn a_callee_that_would_not_start_is_explained_with_its_reason() {
         .file(".metier/skills/x/skill.yaml", steps)
         .lua("broken", "return (")
         .shell("kept", "echo 1")
-        .file(".metier/skills/kept/SKILL.md", head("kept", "metadata:\n  worker: telepathy\n"))
+        .file(".metier/skills/kept/SKILL.md", head("kept", "metadata:\n  worker: json-rpc\n"))
         .lua("fine", "return 1")
         .lua("contract", "return 1")
         .file(".metier/skills/contract/skill.yaml", "inputs: [");

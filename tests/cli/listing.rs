@@ -202,9 +202,9 @@ fn each_requested_permission_is_shown_once() {
 
 #[test]
 fn an_unknown_worker_protocol_is_reported_before_a_run() {
-    let head = "---\nname: x\ndescription: d\nmetadata:\n  version: 1.0.0\n  worker: telepathy\n---\n";
+    let head = "---\nname: x\ndescription: d\nmetadata:\n  version: 1.0.0\n  worker: json-rpc\n---\n";
     let project = Project::new().shell("x", "echo 1").file(".metier/skills/x/SKILL.md", head);
-    let sentence = "invalid metadata.worker \"telepathy\"; expected json-lines";
+    let sentence = "invalid metadata.worker \"json-rpc\"; expected json-lines";
     let listed = project.metier(&["list", "--json"]).json();
     let row = listed.as_array().unwrap().iter().find(|row| row["name"] == "x").unwrap();
     assert_eq!((&row["runnable"], &row["reason"]), (&false.into(), &sentence.into()));

@@ -1,5 +1,7 @@
 //! The frontmatter of a skill as typed fields, and where the file lies.
 
+use std::path::Path;
+
 use metier_core::policy::Permission;
 use serde_json::{Map, Value as Json};
 
@@ -102,6 +104,15 @@ impl Manifest {
     /// `metadata.entrypoint`: the script that runs when the caller names none.
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
+    }
+
+    /// Whether `metadata.entrypoint` has the form of a script's path: other clients write words there, and `SKILL.md` itself.
+    pub fn has_entrypoint_path(&self) -> bool {
+        self.entrypoint().is_some_and(|path| {
+            let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let is_plain = !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            !ending.eq_ignore_ascii_case("md") && (path.contains('/') || is_plain)
+        })
     }
 
     /// The environment variables that `metadata` asks for, each the permission `env:NAME`.

@@ -39,6 +39,7 @@ impl FolderChecks<'_> {
             .into_iter()
             .chain(self.misnamed_contract())
             .chain(self.runtime_mismatch())
+            .chain(self.foreign_entrypoint())
             .chain(self.unknown_worker())
             .collect();
         found.extend(truncate_diagnostics(self.modules_without_source()));
@@ -108,13 +109,26 @@ impl FolderChecks<'_> {
         }
     }
 
+    /// A word of another client where the path of a script stands.
+    fn foreign_entrypoint(&self) -> Option<Diagnostic> {
+        let word = self.manifest.entrypoint()?;
+        if self.manifest.has_entrypoint_path() || (word != self.file && self.dir.is_file(word)) {
+            return None;
+        }
+        let message =
+            format!("there is no file `{word}`, so metadata.entrypoint is taken as a word of another client");
+        let found =
+            self.diagnostic(&lints::ENTRYPOINT_FOREIGN, &self.value_span("entrypoint", word), message);
+        Some(found.with_help("write the path of the script that runs when none is named"))
+    }
+
     /// An entrypoint that this runtime cannot run, and the runtime of its language.
     fn conflicting_entrypoint(&self, runtimes: &Runtimes, runtime: RuntimeId) -> Option<(&str, RuntimeId)> {
         let path = self.manifest.entrypoint()?;
         Some((path, runtimes.conflicting(runtime, path)?))
     }
 
-    /// A worker protocol that an external script requests and that does not exist.
+    /// A worker of an external script whose protocol does not exist, or is a word of another client.
     fn unknown_worker(&self) -> Option<Diagnostic> {
         let value = self.manifest.metadata.get("worker")?;
         let runtimes = Runtimes::built_in();
@@ -123,10 +137,22 @@ impl FolderChecks<'_> {
             Some(name) => name == RuntimeId::EXTERNAL.name(),
             None => script_names(self.dir).iter().all(|path| runtimes.for_path(path) == RuntimeId::EXTERNAL),
         };
-        let error = WorkerOptions::is_requested(value).err().filter(|_| is_external)?;
+        if !is_external {
+            return None;
+        }
         let span = self.value_span("worker", value.as_str().unwrap_or_default());
-        let found = self.diagnostic(&lints::WORKER_UNKNOWN, &span, error.message());
-        Some(found.with_help(error.help().unwrap_or("leave it out")))
+        match WorkerOptions::is_requested(value) {
+            Ok(Some(_)) => None,
+            Ok(None) => {
+                let message = "metadata.worker is no protocol, so it is taken as a word of another client, and each run has a process of its own";
+                let found = self.diagnostic(&lints::WORKER_FOREIGN, &span, message);
+                Some(found.with_help("write `json-lines` if the script serves several runs"))
+            }
+            Err(error) => {
+                let found = self.diagnostic(&lints::WORKER_UNKNOWN, &span, error.message());
+                Some(found.with_help(error.help().unwrap_or("leave it out")))
+            }
+        }
     }
 
     /// WebAssembly modules without their source: neither beside them under the same name nor in a folder `src`.

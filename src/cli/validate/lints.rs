@@ -44,6 +44,18 @@ pub const RUNTIME_FOREIGN: Rule = lint(
     false,
     "The runtime under metadata does not exist, so it is taken as a word of another client.",
 );
+pub const WORKER_FOREIGN: Rule = lint(
+    "worker-foreign",
+    Warning,
+    false,
+    "The worker under metadata is no protocol, so it is taken as a word of another client.",
+);
+pub const ENTRYPOINT_FOREIGN: Rule = lint(
+    "entrypoint-foreign",
+    Warning,
+    false,
+    "The entrypoint under metadata is no path, so it is taken as a word of another client.",
+);
 pub const WORKER_UNKNOWN: Rule =
     lint("worker-unknown", Warning, false, "The worker protocol that is declared does not exist.");
 pub const RUNTIME_UNFIT: Rule = lint(
@@ -115,6 +127,8 @@ mod tests {
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
             RUNTIME_FOREIGN,
+            WORKER_FOREIGN,
+            ENTRYPOINT_FOREIGN,
             WORKER_UNKNOWN,
             RUNTIME_UNFIT,
             SCRIPT_UNFIT,

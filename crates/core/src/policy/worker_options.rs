@@ -28,13 +28,15 @@ const MAX_SHOWN_CHARS: usize = 60;
 /// For the other packages of metier; may change in any release.
 #[doc(hidden)]
 impl WorkerOptions {
-    /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. Any other
-    /// word is `invalid-skill`.
-    pub fn is_requested(word: &Value) -> Result<bool> {
-        match word.as_str() {
-            Some(PROTOCOL | "true") => Ok(true),
-            Some("false" | "") => Ok(false),
-            _ => {
+    /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. `None` for a word
+    /// of another client, such as the name of a model; `invalid-skill` for a protocol that does not exist.
+    pub fn is_requested(word: &Value) -> Result<Option<bool>> {
+        match word.as_str().map(str::trim) {
+            Some(PROTOCOL | "true") => Ok(Some(true)),
+            Some("false" | "") => Ok(Some(false)),
+            None => Ok(None),
+            Some(text) if !resembles_protocol(text) => Ok(None),
+            Some(_) => {
                 let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
                 let sentence = format!("invalid metadata.worker {word}; expected {PROTOCOL}");
                 Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
@@ -65,6 +67,12 @@ impl Default for WorkerOptions {
     fn default() -> Self {
         Self { runs: 100, idle_timeout: Duration::from_secs(30) }
     }
+}
+
+/// Whether a word is more likely a protocol than anything else.
+fn resembles_protocol(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    ["json", "line", "rpc", "stdio"].iter().any(|part| word.contains(part))
 }
 
 fn milliseconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
