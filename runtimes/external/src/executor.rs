@@ -170,15 +170,17 @@ impl ExternalExecutor {
         let state = home::lease_state(ctx)?;
         let mut launch = self.script.prepare_launch(&input.args, variables, state.as_ref(), ctx)?;
         let (guard, home_guard) = (launch.creation_guard(ctx), launch.take_home_guard());
+        let fingerprint = launch.fingerprint();
         let gaps = warn_of_protection_gaps(ctx, &launch);
         let files = RunFiles::new(&launch.request, &launch.run_paths());
         launch.request.sandbox.watch = files.watch_rules(ctx);
-        let PreparedLaunch { request, egress, temp_dir, home_entries, .. } = launch;
+        let PreparedLaunch { request, egress, temp_dir, home_entries, project, .. } = launch;
         let launch = Launch::Sandboxed(&self.script.services.launcher, Box::new(request), egress);
         let own_home = temp_dir.home();
         let home = state.as_ref().map_or(own_home.as_path(), StateLease::home);
         let place = (state.as_ref(), Some(home), Some(&files));
         let result = self.run_process(launch, input, place, &gaps, ctx);
+        fingerprint.report_replaced(ctx, self.script.file.name(), project);
         home::warn_of_replaced_files(ctx, home_entries.links.as_ref());
         drop(home_entries);
         let state_home = state.as_ref().map(StateLease::home);

@@ -412,7 +412,7 @@ fn active_guards() -> MutexGuard<'static, Vec<Weak<AbsentPaths>>> {
 }
 
 /// The first of these paths, and how many more there are.
-fn list(paths: &[String]) -> String {
+pub(super) fn list(paths: &[String]) -> String {
     const MAX_LISTED: usize = 20;
     let more = paths.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

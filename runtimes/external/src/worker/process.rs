@@ -149,6 +149,7 @@ impl WorkerProcess {
         ctx.report_process(process_report(status, reply.stderr, reply.stdout_bytes, reply.network));
         let has_created =
             self.cleanup.creation_guard.as_mut().map_or(Ok(false), |guard| guard.enforce(ctx, &self.script));
+        self.cleanup.fingerprint.report_replaced(ctx, &self.script, &self.project);
         let is_reusable = is_valid
             && reply.is_reusable
             && self.runs < self.settings.runs

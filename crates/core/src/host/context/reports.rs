@@ -100,6 +100,13 @@ impl SkillContext {
         reports.sandbox = Some(reports.sandbox.map_or(report, |earlier| earlier.weaker(report)));
     }
 
+    /// Records that a protected path was not protected until the end of the run. Returns whether the sandbox protected them before.
+    pub fn report_lost_protection(&self) -> bool {
+        let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(report) = &mut reports.sandbox else { return false };
+        std::mem::take(&mut report.protected_paths)
+    }
+
     /// The sandbox report recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
