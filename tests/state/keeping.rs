@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::state::{ADD, LEVELS, metier_at, only_state, store};
 use crate::support::cli::{Project, write};
+use crate::support::not_run::not_run;
 
 #[test]
 fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {
@@ -15,6 +16,36 @@ fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {
             assert!(!answer.stderr.contains("thrown away"), "{answer:?}");
         }
         assert!(!only_state(&project).join("home").exists());
+    }
+}
+
+#[test]
+fn the_data_folder_of_a_plugin_is_the_home_that_is_kept() {
+    let add = "echo x >> \"$CLAUDE_PLUGIN_DATA/list\" && cat \"$HOME/list\"";
+    for level in LEVELS {
+        let project = Project::new().shell("list", add).shell("show", "echo \"${!CLAUDE_PLUGIN_D*}\"");
+        for list in ["x\n", "x\nx\n"] {
+            let answer = metier_at(&project, level, &["run", "list", "--allow", "state"]);
+            assert_eq!((answer.code, answer.stdout.as_str()), (0, list), "{level}: {answer:?}");
+        }
+        let own = metier_at(&project, level, &["run", "list", "--env", "CLAUDE_PLUGIN_DATA=/tmp"]);
+        assert!(own.code != 0 && own.stderr.contains("list"), "{level}: {own:?}");
+        let other = metier_at(&project, level, &["run", "show"]);
+        assert_eq!(other.stdout, "\n", "{level}: programs tell by it which client they run in");
+    }
+}
+
+#[test]
+fn what_a_script_keeps_can_be_locked_as_any_file_in_its_home() {
+    let lock = "exec 9>\"$HOME/list.lock\"; flock -w 5 9 && echo locked; ( flock -n \"$HOME/list.lock\" echo twice || echo held ) 9>&-";
+    let project = Project::new().shell("lock", lock);
+    let sandbox = metier_at(&project, "namespaces", &["run", "lock", "--json"]).json();
+    if sandbox["sandbox"]["level"] != "namespaces" {
+        return not_run("locks of files that are kept", "this machine has no namespaces");
+    }
+    for _ in 0..2 {
+        let answer = metier_at(&project, "namespaces", &["run", "lock", "--allow", "state"]);
+        assert_eq!((answer.code, answer.stdout.as_str()), (0, "locked\nheld\n"), "{answer:?}");
     }
 }
 

@@ -181,7 +181,8 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     write.extend(pin_canonical(&paths.temporary_files()));
     // One mount serves both folders, and nothing else is in the folder around them.
     let has_temp_home = paths.home == paths.temp_dir.home();
-    write.extend(if has_temp_home { pin_canonical(paths.temp_dir.path()) } else { pin(paths.home) });
+    let home = if has_temp_home { pin_canonical(paths.temp_dir.path()) } else { pin(paths.home) };
+    write.extend(home.clone());
     write.extend(access.writable);
     write.extend(home_write.into_iter().map(HomeFile::pinned));
     if defining_files(ctx).is_some() {
@@ -205,11 +206,8 @@ fn file_rules(ctx: &SkillContext, paths: &RunPaths<'_>, network: bool, access: P
     let readable = home_read.into_iter().map(HomeFile::pinned);
     let readable = readable.chain(repository.read.iter().filter_map(|path| pin_canonical(path)));
     let own = own.into_iter().flatten().chain(readable).collect();
-    let temporary_files = paths.temporary_files();
-    let around = has_temp_home.then(|| paths.temp_dir.path());
     // Below `/tmp`, which leads to the one, nothing leads to the other.
-    let socket_dirs =
-        around.into_iter().chain([temporary_files.as_path()]).filter_map(pin_canonical).collect();
+    let socket_dirs = home.into_iter().chain(pin_canonical(&paths.temporary_files())).collect();
     let rules = FileRules {
         read,
         own,
@@ -236,7 +234,7 @@ fn private_tmp(rules: &FileRules, paths: &RunPaths<'_>) -> Option<PrivateFolder>
         && !pinned().any(|path| begins_with(tmp, path))
         && rules.read.iter().all(|path| is_real(Path::new(path)));
     let content = is_possible.then(|| pin_canonical(&paths.temporary_files())).flatten()?;
-    Some(PrivateFolder { path: PRIVATE_TMP.into(), content, variable: None, links: Vec::new() })
+    Some(PrivateFolder { path: PRIVATE_TMP.into(), content, variables: Vec::new(), links: Vec::new() })
 }
 
 /// What a run may change in its project, and what in there stays as it is.

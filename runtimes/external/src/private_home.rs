@@ -9,11 +9,12 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 
 use crate::system_paths::real_path;
+use metier_core::client_variables::PLUGIN_DATA;
 use metier_core::host::{begins_with, file_id};
 use metier_sandbox::{LaunchRequest, PRIVATE_TMP, PinnedPath, PrivateFolder};
 
-/// The variable with the home folder.
-const HOME: &str = "HOME";
+/// The variables with the home folder.
+const VARIABLES: [&str; 2] = ["HOME", PLUGIN_DATA];
 
 /// Folders of the system. Accounts of services have their homes there, and what else is in them is not the user's.
 const SYSTEM_FOLDERS: [&str; 14] = [
@@ -100,9 +101,14 @@ pub(super) fn add_to_request(
     let links: Vec<(PathBuf, PathBuf)> = links.into_iter().filter(|(link, _)| !is_shown(link)).collect();
     let mounts = HomeMounts::new(folder, &home, &outermost, links)?;
     let links = mounts.links.iter().map(|(link, target)| (link.into(), target.into())).collect();
-    let variable = Some(HOME.to_owned());
+    let variables = VARIABLES.map(str::to_owned).to_vec();
     request.sandbox.files.read.extend(targets);
-    request.sandbox.files.private_folders.push(PrivateFolder { path: home.into(), content, variable, links });
+    request.sandbox.files.private_folders.push(PrivateFolder {
+        path: home.into(),
+        content,
+        variables,
+        links,
+    });
     Some(mounts)
 }
 

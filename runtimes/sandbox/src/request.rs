@@ -117,8 +117,9 @@ pub struct PrivateFolder {
     pub path: OsString,
     /// What is mounted there.
     pub content: PinnedPath,
-    /// The environment variable that names it by `path`, once it is mounted, in the place of its own path, which the script then does not see.
-    pub variable: Option<String>,
+    /// The environment variables that name it by its own path. Once it is mounted they name it by `path`; with any of them, the script does
+    /// not see its own path then.
+    pub variables: Vec<String>,
     /// Symlinks in it that lead to what is listed, by their paths below it, and what they contain.
     #[serde(with = "bytes::pairs")]
     pub links: Vec<(OsString, OsString)>,

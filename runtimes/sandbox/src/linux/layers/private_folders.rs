@@ -25,10 +25,11 @@ impl LaunchRequest {
     /// Makes the variables of private folders name them by the paths at which they are mounted.
     pub(crate) fn name_private_folders(&mut self) {
         for folder in &self.sandbox.files.private_folders {
-            let names_it = |(name, _): &&mut (OsString, OsString)| {
-                folder.variable.as_deref().is_some_and(|variable| name == variable)
+            let names_it = |(name, value): &&mut (OsString, OsString)| {
+                *value == folder.content.path
+                    && folder.variables.iter().any(|variable| name == variable.as_str())
             };
-            if let Some((_, value)) = self.environment.iter_mut().find(names_it) {
+            for (_, value) in self.environment.iter_mut().filter(names_it) {
                 value.clone_from(&folder.path);
             }
         }
@@ -39,7 +40,7 @@ impl FileRules {
     /// What the script may change, without private folders that it sees at other paths.
     pub(crate) fn write_with_mounts(&self) -> impl Iterator<Item = &PinnedPath> {
         let is_elsewhere = |pinned: &&PinnedPath| {
-            let mut renamed = self.private_folders.iter().filter(|folder| folder.variable.is_some());
+            let mut renamed = self.private_folders.iter().filter(|folder| !folder.variables.is_empty());
             renamed.any(|folder| folder.content.path == pinned.path)
         };
         self.write.iter().filter(move |pinned| !is_elsewhere(pinned))

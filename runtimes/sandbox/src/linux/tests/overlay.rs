@@ -1108,7 +1108,8 @@ fn an_overlay_is_shown_in_a_private_tmp() {
         fixture.request("cat file; echo new > file; ls /tmp | wc -l; echo x > /tmp/x; cat /tmp/x");
     let files = &mut request.sandbox.files;
     let (content, links) = (own.path().into(), Vec::new());
-    files.private_folders = vec![PrivateFolder { path: "/tmp".into(), content, variable: None, links }];
+    files.private_folders =
+        vec![PrivateFolder { path: "/tmp".into(), content, variables: Vec::new(), links }];
     files.write.push(own.path().into());
     assert_eq!(fixture.run(&request), "old\n1\nx\n");
     assert_eq!(fs::read_to_string(fixture.host("file")).unwrap(), "new\n");
