@@ -4,10 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ContentBlock, PromptMessage, Role};
 
-use super::mime_type::mime_type;
 use super::resources::{contents, invisible_notice};
-use super::skill_content::{read_file, shown_line};
-use super::skill_uri::file_uri;
+use super::skill_content::{file_uri, mime_type, read_file, shown_line};
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};

@@ -27,8 +27,7 @@ use crate::engine::{Engine, Outcome};
 use crate::pending::PendingState;
 use crate::registry::Skill;
 use metier_core::error::{Result, SkillError};
-use metier_core::host::RunOwner;
-use metier_core::host::{Approver, Observer, SamplingProvider};
+use metier_core::host::{Approver, Observer, RunOwner, SamplingProvider};
 #[cfg(unix)]
 use metier_core::policy::Approval;
 use metier_core::policy::CancelToken;

@@ -8,8 +8,8 @@ use super::backlog::Backlog;
 #[cfg(unix)]
 use super::change_sets::ChangeSets;
 use super::question::AnswerMemory;
-use super::result_store::ResultStore;
-use super::task_store::TaskStore;
+use super::results::ResultStore;
+use super::task::TaskStore;
 
 /// Requests of one caller for which files are read at a time.
 const MAX_READERS: usize = 2;

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::results::{Audience, shortened_text};
 use super::skill_content::{shown_line, shown_text};
-use super::title::title_from_names;
-use super::tool_names::{APPLY_CHANGES, DISCARD_CHANGES};
+use super::tools::{APPLY_CHANGES, DISCARD_CHANGES, title_from_names};
 use crate::changes::{Change, ChangeKind, ChangeSet, summary};
 use crate::engine::ChangesReport;
 

@@ -16,7 +16,7 @@ use super::request_state::StateOwner;
 use super::results::{content_size, error_result};
 use super::skill_content::{shown_line, shown_text};
 use super::tool_calls::client_name;
-use super::tool_names::{APPLY_CHANGES, DISCARD_CHANGES};
+use super::tools::{APPLY_CHANGES, DISCARD_CHANGES};
 use crate::audit::{AuditClient, AuditFace, ChangeSetDecision};
 use crate::changes::{ApplyOptions, ApplyReport, ChangeSet, ChangeStore, summary};
 use crate::engine::Engine;

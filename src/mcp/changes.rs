@@ -7,13 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::disclosure;
-use super::inventory::Inventory;
+use super::inventory::{Inventory, OfferedResource};
 use super::notices::{self, McpNotice};
-use super::offered_resources::OfferedResource;
-use super::prompts;
 use super::resources::skill_files;
-use super::skill_uri::file_uri;
+use super::skill_content::file_uri;
+use super::{disclosure, prompts};
 use crate::engine::Engine;
 use crate::registry::{Root, Skill};
 use metier_skill::contract::ResourceSource;

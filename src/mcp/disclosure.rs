@@ -8,11 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::call_errors::gone_error;
 use super::inventory::Inventory;
-use super::result_store::ResultStore;
-use super::results::{Audience, MAX_TEXT, error_result, shortened_text};
+use super::results::{Audience, MAX_TEXT, ResultStore, error_result, shortened_text};
 use super::skill_content::{activation, invisible_characters, read_file, shown_line, shown_text};
-use super::title::title_from_names;
-use super::tool_names::{ACTIVATE, LIST, READ_FILE, READ_RESULT};
+use super::tools::{ACTIVATE, LIST, READ_FILE, READ_RESULT, title_from_names};
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};

@@ -4,9 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use rmcp::ErrorData;
-use rmcp::RoleServer;
-use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
@@ -18,6 +15,7 @@ use rmcp::model::{
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -36,9 +34,9 @@ use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_c
 use super::paging::page;
 use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
 use super::task_messages::task_filter;
+use super::tools::is_change_tool;
 #[cfg(unix)]
-use super::title::title_from_names;
-use super::tool_names::is_change_tool;
+use super::tools::title_from_names;
 use super::{completion, prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::registry::Skill;

@@ -1,12 +1,12 @@
-//! Reads the message of a client. What cannot be read is refused with the id of its request, wherever that can be read.
+//! Reads the message of a client: strict JSON, repaired where only one thing can be meant. What cannot be read is refused with the id of
+//! its request, wherever that can be read.
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorData};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::message_repair::repair;
-use super::request_id::{BYTE_ORDER_MARK, SentId, request_id};
 use super::task_messages::keep_task_parts;
 use metier_core::strict_json;
+use metier_core::strict_json::replace_half_surrogates;
 
 /// Requests of a batch that have an error each; a larger one has a single error.
 const MAX_BATCH: usize = 100;
@@ -102,10 +102,244 @@ impl RefusedMessage {
     }
 }
 
+/// Makes the message what it was meant to be. Returns whether that changes it.
+pub(super) fn repair(message: &mut Value) -> bool {
+    let mut is_changed = remove_nulls_of_envelope(message);
+    let mut replace = |value: &mut Value| is_changed |= replace_empty_list(value);
+    for pointer in ["/params", "/params/_meta", "/params/arguments"] {
+        message.pointer_mut(pointer).into_iter().for_each(&mut replace);
+    }
+    if message["method"] == "initialize"
+        && let Some(params) = message.get_mut("params").and_then(Value::as_object_mut)
+    {
+        let repaired = with_client(params);
+        is_changed |= repaired != *params;
+        *params = repaired;
+    }
+    is_changed
+}
+
+/// Some serializers write each field of their type, so an answer has an error and a request has a result.
+fn remove_nulls_of_envelope(message: &mut Value) -> bool {
+    let Some(fields) = message.as_object_mut() else { return false };
+    let is_null = |fields: &Map<String, Value>, name: &str| fields.get(name).is_some_and(Value::is_null);
+    let method = fields.get("method").and_then(Value::as_str);
+    let (is_call, is_notification) =
+        (method.is_some(), method.is_some_and(|method| method.starts_with("notifications/")));
+    let has_error = fields.get("error").is_some_and(|error| !error.is_null());
+    let superfluous = [
+        ("error", is_null(fields, "error")),
+        // A result may be null, if it is one.
+        ("result", is_null(fields, "result") && (is_call || has_error)),
+        ("id", is_null(fields, "id") && is_notification),
+        ("method", is_null(fields, "method")),
+        ("params", is_null(fields, "params")),
+    ];
+    let names = superfluous.into_iter().filter(|(_, is_superfluous)| *is_superfluous);
+    names.fold(false, |is_changed, (name, _)| fields.shift_remove(name).is_some() || is_changed)
+}
+
+/// PHP writes an empty object as `[]`.
+fn replace_empty_list(value: &mut Value) -> bool {
+    let is_empty = value.as_array().is_some_and(Vec::is_empty);
+    if is_empty {
+        *value = json!({});
+    }
+    is_empty
+}
+
+/// The parameters of `initialize`, with capabilities that are objects and the name and version of a client.
+fn with_client(params: &Map<String, Value>) -> Map<String, Value> {
+    let mut params = params.clone();
+    let capabilities = params.get("capabilities").map_or_else(|| json!({}), with_objects);
+    params.insert("capabilities".into(), capabilities);
+    let mut client = params.get("clientInfo").and_then(Value::as_object).cloned().unwrap_or_default();
+    client.retain(|_, value| !value.is_null());
+    for field in ["name", "version"] {
+        client.entry(field).or_insert_with(|| "".into());
+    }
+    params.insert("clientInfo".into(), client.into());
+    params
+}
+
+/// The capabilities that are objects. What they hold stays as it is, but for `null` and `[]`.
+fn with_objects(capabilities: &Value) -> Value {
+    let object = |value: &Value| match value {
+        Value::Object(fields) => Some(fields.clone()),
+        Value::Bool(true) => Some(Map::new()),
+        value => value.as_array().filter(|items| items.is_empty()).map(|_| Map::new()),
+    };
+    let capability = |(name, value): (&String, &Value)| {
+        let mut fields = object(value)?;
+        fields.retain(|_, value| {
+            replace_empty_list(value);
+            // Of these two each field is a capability.
+            !value.is_null() && (value.is_object() || !matches!(name.as_str(), "experimental" | "extensions"))
+        });
+        Some((name.clone(), Value::Object(fields)))
+    };
+    let all = capabilities.as_object().into_iter().flatten();
+    all.filter_map(capability).collect::<Map<_, _>>().into()
+}
+
+/// Maximum bytes of an id that is found this way, as it is written.
+const MAX_ID: usize = 64 << 10;
+/// What some programs write before a text in UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The id of a request as its sender wrote it: a text or a number of JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SentId(String);
+
+/// Looks for the id in a text that begins like an object, part by part, without keeping it.
+#[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is something else that was seen")]
+pub(super) struct IdFinder {
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    has_ended: bool,
+    /// The name before the value that is being read.
+    key: Option<String>,
+    /// The text or number at the top that is being read, if it can be a name or an id.
+    token: Vec<u8>,
+    is_no_token: bool,
+    /// Whether white space has ended the token.
+    has_gap: bool,
+    id: Option<SentId>,
+    has_two_ids: bool,
+    has_method: bool,
+    has_answer: bool,
+}
+
+/// The id of a request, if it can be read; `None` for an answer, and where the id is not a text or a number, or two are there.
+pub(super) fn request_id(text: &[u8]) -> Option<SentId> {
+    let mut finder = IdFinder::default();
+    finder.read(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
+    finder.into_id()
+}
+
+impl SentId {
+    /// The id as JSON.
+    pub(super) fn json(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a text with half of a character is the id.
+    pub(super) fn has_half_character(&self) -> bool {
+        replace_half_surrogates(&self.0).is_some()
+    }
+
+    /// The id of a message that is a request.
+    pub(super) fn of_request(message: &serde_json::Value) -> Option<Self> {
+        message.get("method")?;
+        Self::parse(message.get("id")?.to_string().as_bytes())
+    }
+
+    fn parse(token: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(token).ok()?;
+        let is_id = match token.first()? {
+            b'"' => string(text).is_some(),
+            _ => serde_json::from_str::<serde_json::Number>(text).is_ok(),
+        };
+        is_id.then(|| Self(text.to_owned()))
+    }
+}
+
+/// The content of a text of JSON.
+fn string(token: &str) -> Option<String> {
+    let whole = replace_half_surrogates(token);
+    serde_json::from_str(whole.as_deref().unwrap_or(token)).ok()
+}
+
+impl IdFinder {
+    /// Reads the next part of the text.
+    pub(super) fn read(&mut self, part: &[u8]) {
+        for byte in part {
+            if self.has_ended {
+                return;
+            }
+            self.read_byte(*byte);
+        }
+    }
+
+    /// The id, after all of the text was read, or as much as there is of it.
+    pub(super) fn into_id(self) -> Option<SentId> {
+        let is_answer = self.has_answer && !self.has_method;
+        self.id.filter(|_| !is_answer && !self.has_two_ids)
+    }
+
+    fn read_byte(&mut self, byte: u8) {
+        if self.is_in_string {
+            self.keep(byte);
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.is_in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => self.has_gap = !self.token.is_empty(),
+            b'{' if self.depth == 0 => self.depth = 1,
+            _ if self.depth == 0 => self.has_ended = true,
+            b'{' | b'[' => {
+                self.is_no_token = true;
+                self.depth += 1;
+            }
+            b'}' | b']' if self.depth == 1 => {
+                self.end_value();
+                self.has_ended = true;
+            }
+            b'}' | b']' => self.depth -= 1,
+            b':' if self.depth == 1 => {
+                let token = std::mem::take(&mut self.token);
+                self.key = std::str::from_utf8(&token).ok().and_then(string);
+                (self.is_no_token, self.has_gap) = (false, false);
+            }
+            b',' if self.depth == 1 => self.end_value(),
+            b'"' => {
+                self.is_in_string = true;
+                self.keep(byte);
+            }
+            _ => self.keep(byte),
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.depth != 1 || self.is_no_token {
+            return;
+        }
+        if self.token.len() == MAX_ID || self.has_gap {
+            (self.token, self.is_no_token) = (Vec::new(), true);
+        } else {
+            self.token.push(byte);
+        }
+    }
+
+    fn end_value(&mut self) {
+        let token = std::mem::take(&mut self.token);
+        let is_no_token = std::mem::take(&mut self.is_no_token);
+        self.has_gap = false;
+        match self.key.take().as_deref() {
+            Some("method") => self.has_method = true,
+            Some("result" | "error") => self.has_answer = true,
+            Some("id") => {
+                let id = SentId::parse(&token).filter(|_| !is_no_token);
+                self.has_two_ids |= self.id.is_some() && self.id != id;
+                self.id = self.id.take().or(id);
+            }
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     /// The message as it is handled; or else the answer.
     fn read(bytes: &[u8]) -> Result<Value, Value> {
@@ -184,5 +418,144 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":"a\ud83d","method":"x"}"#;
         let answer = String::from_utf8(read_message(text.as_bytes()).err().unwrap().answer()).unwrap();
         assert!(answer.contains(r#""id":"a\ud83d","#), "{answer}");
+    }
+
+    fn repaired(mut message: Value) -> Value {
+        repair(&mut message);
+        message
+    }
+
+    #[test]
+    fn an_empty_list_is_an_empty_object_where_the_protocol_has_objects() {
+        for (params, read_as) in [
+            (json!([]), json!({})),
+            (json!({"name": "x", "arguments": []}), json!({"name": "x", "arguments": {}})),
+            (json!({"name": "x", "arguments": {"a": []}}), json!({"name": "x", "arguments": {"a": []}})),
+            (json!({"_meta": []}), json!({"_meta": {}})),
+            (json!([1]), json!([1])),
+        ] {
+            assert_eq!(repaired(json!({"method": "x", "params": params}))["params"], read_as);
+        }
+    }
+
+    #[test]
+    fn what_a_client_says_about_itself_is_taken_as_far_as_it_is_known() {
+        let whole = json!({"name": "a", "version": "1"});
+        let read = |capabilities: Value, client: Value| {
+            let params =
+                json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client});
+            repaired(json!({"method": "initialize", "params": params}))["params"].clone()
+        };
+        for (capabilities, read_as) in [
+            (json!({"roots": {"listChanged": true}}), json!({"roots": {"listChanged": true}})),
+            (json!({"roots": {"listChanged": false}}), json!({"roots": {"listChanged": false}})),
+            (json!({"roots": {"listChanged": null}}), json!({"roots": {}})),
+            (json!(null), json!({})),
+            (json!([]), json!({})),
+            (
+                json!({"sampling": [], "elicitation": {"form": []}}),
+                json!({"sampling": {}, "elicitation": {"form": {}}}),
+            ),
+            (json!({"roots": true, "sampling": false, "elicitation": null}), json!({"roots": {}})),
+            (
+                json!({"experimental": {"x": [], "y": 7, "z": {"on": [true]}}}),
+                json!({"experimental": {"x": {}, "z": {"on": [true]}}}),
+            ),
+        ] {
+            assert_eq!(read(capabilities, whole.clone())["capabilities"], read_as);
+        }
+        let unnamed = json!({"name": "", "version": ""});
+        for (client, read_as) in [
+            (whole.clone(), whole.clone()),
+            (json!(null), unnamed.clone()),
+            (json!({"name": "a", "version": null}), json!({"name": "a", "version": ""})),
+        ] {
+            assert_eq!(read(json!({}), client)["clientInfo"], read_as);
+        }
+        let bare = repaired(json!({"method": "initialize", "params": {"protocolVersion": "2025-06-18"}}));
+        assert_eq!(bare["params"]["clientInfo"], unnamed);
+    }
+
+    #[test]
+    fn null_fields_of_a_message_are_left_out_where_they_say_nothing() {
+        for (message, read_as) in [
+            (
+                json!({"id": 1, "method": "x", "result": null, "error": null, "params": null}),
+                json!({"id": 1, "method": "x"}),
+            ),
+            (json!({"id": 1, "error": null, "result": {}, "method": null}), json!({"id": 1, "result": {}})),
+            (json!({"id": 1, "error": {"code": 1}, "result": null}), json!({"id": 1, "error": {"code": 1}})),
+            (json!({"id": 1, "result": null}), json!({"id": 1, "result": null})),
+            (json!({"id": null, "method": "notifications/x"}), json!({"method": "notifications/x"})),
+            (json!({"id": null, "method": "x"}), json!({"id": null, "method": "x"})),
+        ] {
+            assert_eq!(repaired(message), read_as);
+        }
+    }
+
+    fn found(text: &str) -> Option<String> {
+        request_id(text.as_bytes()).map(|id| id.json().to_owned())
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_it_stands_and_however_the_rest_is_broken() {
+        for (text, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, "7"),
+            (r#"{"method":"x","params":{"id":1,"a":[{"id":2}]},"jsonrpc":"2.0","id":"last"}"#, r#""last""#),
+            (r#"{ "id" : "a\"},b" , "method":"x","params":{"a":"\ud83d"}}"#, r#""a\"},b""#),
+            (r#"{"id":7,"method":"x","params":{"a":NaN}}"#, "7"),
+            (r#"{"id":7,"method":"x","params":"#, "7"),
+            (r#"{"id":7,"method":"x","params":{"a":1,"a":2}}"#, "7"),
+            (r#"{"id":18446744073709551616,"method":"x"}"#, "18446744073709551616"),
+            (r#"{"id":-1.5e3,"method":"x"}"#, "-1.5e3"),
+            (r#"{"\u0069d":7,"method":"x"}"#, "7"),
+            (r#"{"id":"cut \ud83d","method":"x"}"#, r#""cut \ud83d""#),
+            (r#"{"id":7,"id":7,"method":"x"}"#, "7"),
+            (r#"{"id":7}"#, "7"),
+            (r#"{"id":7,"method":"x","result":1}"#, "7"),
+            ("\u{feff}{\"id\":7,\"method\":\"x\"}", "7"),
+        ] {
+            assert_eq!(found(text).as_deref(), Some(id), "{text}");
+        }
+        let deep = format!(r#"{{"params":{}{},"id":7,"#, "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(found(&deep).as_deref(), Some("7"));
+        assert_eq!(request_id(b"{\"id\":7,\"method\":\"\xff\"}").unwrap().json(), "7");
+    }
+
+    #[test]
+    fn what_has_no_id_of_a_request_has_none() {
+        for text in [
+            "",
+            "7",
+            "[{\"id\":7}]",
+            "GET / HTTP/1.1",
+            r#"{"id":7"#,
+            r#"{"id":"7"#,
+            r#"{"id":null,"method":"x"}"#,
+            r#"{"id":{"a":1},"method":"x"}"#,
+            r#"{"id":[7],"method":"x"}"#,
+            r#"{"id":true,"method":"x"}"#,
+            r#"{"id":07,"method":"x"}"#,
+            r#"{"id":7 8,"method":"x"}"#,
+            r#"{"id":7,"id":8,"method":"x"}"#,
+            r#"{"id":7,"result":{"a":1,"a":2}}"#,
+            r#"{"error":{"code":1,"code":2},"id":7}"#,
+            r#"{"params":{"id":7}}"#,
+            r#"{"method":"x","params":"\"id\":7,"}"#,
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+        let long = format!(r#"{{"id":"{}","method":"x"}}"#, "x".repeat(MAX_ID));
+        assert_eq!(found(&long), None);
+    }
+
+    #[test]
+    fn a_text_in_parts_has_the_same_id() {
+        let text = r#"{"method":"x","params":{"a":"\\\"","id":3},"id":"a\u00e9"}"#.as_bytes();
+        for size in 1..text.len() {
+            let mut finder = IdFinder::default();
+            text.chunks(size).for_each(|part| finder.read(part));
+            assert_eq!(finder.into_id().unwrap().json(), r#""a\u00e9""#);
+        }
     }
 }

@@ -17,7 +17,7 @@
 //! This is the only module of the library that awaits: it runs an executor of its own on the calling thread, over HTTP another one for
 //! each caller, and reads files and runs skills on further threads.
 
-mod approval;
+mod arguments;
 mod attachments;
 mod backlog;
 mod call;
@@ -33,7 +33,6 @@ mod change_tools;
 mod changes;
 mod client_model;
 mod completion;
-mod direct_stdio;
 mod disclosure;
 mod elicitation;
 mod form_trust;
@@ -41,14 +40,9 @@ mod forms;
 mod handler;
 mod http;
 mod inventory;
-mod lines;
 mod list_changes;
 mod message;
-mod message_repair;
-mod mime_type;
 mod notices;
-mod null_arguments;
-mod offered_resources;
 mod options;
 mod paging;
 mod plan_journals;
@@ -59,30 +53,20 @@ mod prompts;
 mod question;
 #[cfg(unix)]
 mod refusal_question;
-mod request_id;
 mod request_state;
 mod resource_requests;
 mod resources;
-mod result_store;
 mod results;
-mod schema_dialect;
 mod server;
-mod session_messages;
 mod session_tasks;
 mod skill_content;
-mod skill_uri;
 mod skills_extension;
 mod stdio;
 mod task;
-mod task_approver;
 mod task_call;
-mod task_changes;
 mod task_messages;
-mod task_store;
 mod task_subscriptions;
-mod title;
 mod tool_calls;
-mod tool_names;
 mod tool_run;
 mod tools;
 

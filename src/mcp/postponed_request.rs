@@ -5,7 +5,7 @@ use rmcp::model::{
     ElicitRequest, ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, JsonObject,
 };
 
-use super::approval::{APPROVAL, PostponingApprover};
+use super::elicitation::{APPROVAL, PostponingApprover};
 use super::form_trust::FormTrust;
 use super::forms::Form;
 use super::question::{self, AnswerMemory};

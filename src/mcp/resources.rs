@@ -6,13 +6,12 @@ use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, Re
 use serde_json::json;
 
 use super::backlog::{LIST_BYTES, json_size};
-use super::inventory::Inventory;
-use super::mime_type::mime_type;
-use super::offered_resources::OfferedResource;
+use super::inventory::{Inventory, OfferedResource};
 use super::paging::{PAGE, unknown_cursor_error};
-use super::result_store::ResultStore;
-use super::skill_content::{files, invisible_characters, read_file, shown_line};
-use super::skill_uri::{file_uri, parse_file_uri};
+use super::results::ResultStore;
+use super::skill_content::{
+    file_uri, files, invisible_characters, mime_type, parse_file_uri, read_file, shown_line,
+};
 use crate::engine::Engine;
 use crate::registry::{ListedFile, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};

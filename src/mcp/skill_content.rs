@@ -1,9 +1,10 @@
-//! The text and the files of a trusted skill, as a model is shown them.
+//! The text and the files of a trusted skill, as a model is shown them; their addresses and types.
 
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::client_variables::fill_client_variables;
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::percent_encoding::{self, decode_strict};
 use metier_core::sanitizer::text_for_model;
 use metier_core::unicode::{is_plain_ascii, mark_escapes};
 
@@ -128,6 +129,69 @@ fn shortened(text: &str) -> String {
     metier_core::excerpt::shorten(&shown_line(text), 200)
 }
 
+/// Before the path of a file: the name of its skill.
+const SKILL_SCHEME: &str = "skill://";
+
+/// The address of a file of a skill; an empty path is that of its folder.
+pub(super) fn file_uri(skill: &str, path: &str) -> String {
+    let mut uri = format!("{SKILL_SCHEME}{}/", encode(skill));
+    let segments: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(encode).collect();
+    uri.push_str(&segments.join("/"));
+    uri
+}
+
+/// The name of the skill and the path in its folder; `None` for any other address, and for a path that is not plain.
+pub(super) fn parse_file_uri(uri: &str) -> Option<(String, String)> {
+    let (skill, path) = uri.strip_prefix(SKILL_SCHEME)?.split_once('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let segments: Option<Vec<String>> =
+        if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(decode).collect() };
+    Some((decode(skill)?, segments?.join("/")))
+}
+
+/// All but what a part of an address may hold as it is.
+fn encode(text: &str) -> String {
+    percent_encoding::encode(text.as_bytes(), "-._~")
+}
+
+fn decode(segment: &str) -> Option<String> {
+    let bytes = decode_strict(segment.as_bytes()).filter(|_| !segment.contains(['?', '#']))?;
+    let name = String::from_utf8(bytes).ok()?;
+    let is_plain = !matches!(name.as_str(), "" | "." | "..") && !name.contains(['/', '\\', '\0']);
+    is_plain.then_some(name)
+}
+
+/// The type of a file, as far as a client shows it differently.
+pub(super) fn mime_type(path: &str) -> &'static str {
+    const TYPES: [(&str, &str); 20] = [
+        ("md", "text/markdown"),
+        ("json", "application/json"),
+        ("yaml", "application/yaml"),
+        ("yml", "application/yaml"),
+        ("html", "text/html"),
+        ("csv", "text/csv"),
+        ("png", "image/png"),
+        ("jpg", "image/jpeg"),
+        ("jpeg", "image/jpeg"),
+        ("gif", "image/gif"),
+        ("webp", "image/webp"),
+        ("svg", "image/svg+xml"),
+        ("wav", "audio/wav"),
+        ("mp3", "audio/mpeg"),
+        ("ogg", "audio/ogg"),
+        ("flac", "audio/flac"),
+        ("m4a", "audio/mp4"),
+        ("pdf", "application/pdf"),
+        ("wasm", "application/wasm"),
+        ("zip", "application/zip"),
+    ];
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    TYPES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
+        .map_or("text/plain", |(_, kind)| kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +205,36 @@ mod tests {
         assert_eq!(found(text).as_deref(), Some("The file has 4 invisible characters, in lines 1, 3."));
         let many = found(&"\u{200b}\n".repeat(25)).unwrap();
         assert!(many.contains("has 25 ") && many.ends_with(" 19, 20 and 5 more."), "{many}");
+    }
+
+    #[test]
+    fn a_path_is_read_as_it_was_written() {
+        for (skill, path) in [("notes", "SKILL.md"), ("技能", "a b/ü.txt"), ("x", ""), ("x", "a%2Fb/#?.md")]
+        {
+            let uri = file_uri(skill, path);
+            assert!(uri.is_ascii() && !uri.contains([' ', '#', '?']), "{uri}");
+            assert_eq!(parse_file_uri(&uri), Some((skill.to_owned(), path.to_owned())), "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_no_address() {
+        for uri in [
+            "file:///etc/passwd",
+            "skill://x",
+            "skill:///SKILL.md",
+            "skill://x/../y",
+            "skill://x/%2e%2e/y",
+            "skill://x/a%2Fb",
+            "skill://x/a%5Cb",
+            "skill://x/a//b",
+            "skill://x/a%00",
+            "skill://x/%ff",
+            "skill://x/%+1",
+            "skill://x/a?b",
+            "skill://../x",
+        ] {
+            assert_eq!(parse_file_uri(uri), None, "{uri}");
+        }
     }
 }

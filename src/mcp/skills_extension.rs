@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::inventory::Inventory;
 use super::resources::{SkillResourceFile, file_resource, find_file, skill_files};
-use super::skill_content::read_file;
-use super::skill_uri::file_uri;
+use super::skill_content::{file_uri, read_file};
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};

@@ -1,4 +1,5 @@
-//! Messages over standard input and output, a line each. Threads read and write where the executor cannot do it without waiting.
+//! Messages over standard input and output, a line each. Where these are pipes, the executor waits for the input, and an output that has space
+//! is written at once; elsewhere threads read and write.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,10 +15,8 @@ use rmcp::transport::Transport;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::{Answer, Backlog, CountedBytes};
-use super::direct_stdio::{DirectInput, DirectOutput};
-use super::lines::{Line, LineSplitter, Lines, MAX_LINE};
-use super::message::{RefusedMessage, read_message, typed_message};
-use super::session_messages::SessionMessages;
+use super::message::{BYTE_ORDER_MARK, IdFinder, RefusedMessage, SentId, read_message, typed_message};
+use super::session_tasks::SessionMessages;
 use metier_core::policy::CancelToken;
 
 /// Lines that wait to be handled.
@@ -270,6 +269,178 @@ fn write_messages(
         if result.is_err() {
             cancel.cancel();
             return;
+        }
+    }
+}
+
+/// Maximum bytes of a message that a client sends.
+pub(super) const MAX_LINE: usize = 16 << 20;
+/// Bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
+
+/// One line of the input.
+pub(super) enum Line {
+    Message(Vec<u8>),
+    /// It was longer than [`MAX_LINE`], and is gone, except for the id of its request.
+    TooLong(Option<SentId>),
+}
+
+/// Where the lines come from.
+pub(super) enum Lines {
+    /// A thread that reads.
+    OfThread(mpsc::Receiver<Line>),
+    /// An input that the executor waits for.
+    Direct(Box<DirectLines>),
+}
+
+/// What was read of an input, and is still to be split.
+pub(super) struct DirectLines {
+    input: DirectInput,
+    splitter: LineSplitter,
+    buffer: Vec<u8>,
+    /// The part of the buffer that has something.
+    unread: std::ops::Range<usize>,
+}
+
+impl Lines {
+    pub(super) fn of_direct(input: DirectInput) -> Self {
+        let buffer = vec![0; BUFFER];
+        Self::Direct(Box::new(DirectLines { input, splitter: LineSplitter::default(), buffer, unread: 0..0 }))
+    }
+
+    /// The next line that ends; `None` when the input has ended. What follows the last line end is not a message. A caller that does not
+    /// wait for it loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Line> {
+        match self {
+            Self::OfThread(lines) => lines.recv().await,
+            Self::Direct(lines) => lines.next().await,
+        }
+    }
+}
+
+impl DirectLines {
+    async fn next(&mut self) -> Option<Line> {
+        // An input that always has more would leave the executor to nobody else.
+        tokio::task::consume_budget().await;
+        loop {
+            while !self.unread.is_empty() {
+                let (consumed, line) = self.splitter.next_line(&self.buffer[self.unread.clone()]);
+                self.unread.start += consumed;
+                if line.is_some() {
+                    return line;
+                }
+            }
+            let read = self.input.read(&mut self.buffer).await.ok().filter(|read| *read > 0)?;
+            self.unread = 0..read;
+        }
+    }
+}
+
+/// Finds the lines in parts of an input.
+#[derive(Default)]
+pub(super) struct LineSplitter {
+    line: Vec<u8>,
+    /// Reads what is not kept of a line that is too long.
+    too_long: Option<IdFinder>,
+}
+
+impl LineSplitter {
+    /// How much of this part belongs to the current line, and that line if it ends there.
+    pub(super) fn next_line(&mut self, available: &[u8]) -> (usize, Option<Line>) {
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        if let Some(finder) = &mut self.too_long {
+            finder.read(part);
+        } else if self.line.len() + part.len() > MAX_LINE {
+            let line = std::mem::take(&mut self.line);
+            let mut finder = IdFinder::default();
+            finder.read(line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line));
+            finder.read(part);
+            self.too_long = Some(finder);
+        } else {
+            self.line.extend_from_slice(part);
+        }
+        let line = end.map(|_| match self.too_long.take() {
+            Some(finder) => Line::TooLong(finder.into_id()),
+            None => Line::Message(std::mem::take(&mut self.line)),
+        });
+        (part.len() + usize::from(end.is_some()), line)
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use self::linux::{DirectInput, DirectOutput};
+#[cfg(not(target_os = "linux"))]
+pub(super) use self::unsupported::{DirectInput, DirectOutput};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io::{ErrorKind, Result};
+
+    use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
+
+    /// Standard input.
+    pub(in crate::mcp) struct DirectInput(Receiver);
+
+    impl DirectInput {
+        /// Standard input, if it is a pipe. Inside of an executor alone.
+        pub(in crate::mcp) fn open() -> Option<Self> {
+            OpenOptions::new().open_receiver("/proc/self/fd/0").ok().map(Self)
+        }
+
+        /// Waits for something and reads it; 0 at the end.
+        pub(in crate::mcp) async fn read(&self, buffer: &mut [u8]) -> Result<usize> {
+            loop {
+                self.0.readable().await?;
+                match self.0.try_read(buffer) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    read => return read,
+                }
+            }
+        }
+    }
+
+    /// Standard output.
+    pub(in crate::mcp) struct DirectOutput(Sender);
+
+    impl DirectOutput {
+        /// Standard output, if it is a pipe. Inside of an executor alone.
+        pub(in crate::mcp) fn open() -> Option<Self> {
+            OpenOptions::new().open_sender("/proc/self/fd/1").ok().map(Self)
+        }
+
+        /// Writes as much as it takes without waiting, from the beginning; an error is found by whoever writes the rest.
+        pub(in crate::mcp) fn write(&self, bytes: &[u8]) -> usize {
+            self.0.try_write(bytes).unwrap_or_default()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unsupported {
+    use std::convert::Infallible;
+
+    pub(in crate::mcp) struct DirectInput(Infallible);
+
+    impl DirectInput {
+        pub(in crate::mcp) fn open() -> Option<Self> {
+            None
+        }
+
+        pub(in crate::mcp) async fn read(&self, _buffer: &mut [u8]) -> std::io::Result<usize> {
+            match self.0 {}
+        }
+    }
+
+    pub(in crate::mcp) struct DirectOutput(Infallible);
+
+    impl DirectOutput {
+        pub(in crate::mcp) fn open() -> Option<Self> {
+            None
+        }
+
+        pub(in crate::mcp) fn write(&self, _bytes: &[u8]) -> usize {
+            match self.0 {}
         }
     }
 }

@@ -1,6 +1,7 @@
-//! A task: a call that goes on after it was answered with an id, what a client sees of it, and what it asks the client.
+//! A task: a call that goes on after it was answered with an id, what a client sees of it, and what it asks the client; and the tasks of one
+//! caller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -434,8 +435,109 @@ impl Drop for ClientWait {
     }
 }
 
+/// How long a task may take. It is stopped then.
+const LIFETIME: Duration = Duration::from_hours(24);
+/// Tasks of one caller. Those that have ended make space, the oldest first.
+const MAX_TASKS: usize = 1_000;
+/// Bytes of the results of these tasks together.
+const MAX_RESULT_BYTES: usize = 64 << 20;
+
+/// The tasks of a caller, the oldest first.
+#[derive(Default)]
+pub(super) struct TaskStore(Mutex<VecDeque<Arc<Task>>>);
+
+impl TaskStore {
+    /// A call that may become a task, and is in no list before that; `None` if the system has no random numbers.
+    pub(super) fn prepare(owner: String, cancel: CancelToken) -> Option<Arc<Task>> {
+        Task::new(owner, cancel, LIFETIME)
+    }
+
+    /// Makes a call a task that its owner finds; false if there are too many, or if the call is answered in another way.
+    pub(super) fn add(&self, task: &Arc<Task>) -> bool {
+        let mut tasks = self.lock();
+        if tasks.len() >= MAX_TASKS {
+            let Some(ended) = tasks.iter().position(|task| task.has_ended()) else { return false };
+            tasks.remove(ended);
+        }
+        let is_task = task.begin();
+        if is_task {
+            tasks.push_back(task.clone());
+        }
+        is_task
+    }
+
+    /// The task of this owner with this id.
+    pub(super) fn find(&self, owner: &str, id: &str) -> Option<Arc<Task>> {
+        self.lock().iter().find(|task| task.is(owner, id)).cloned()
+    }
+
+    /// The tasks of this owner, the oldest first.
+    pub(super) fn all(&self, owner: &str) -> Vec<Arc<Task>> {
+        self.lock().iter().filter(|task| task.belongs_to(owner)).cloned().collect()
+    }
+
+    /// Removes the oldest results while there are too many bytes of them.
+    pub(super) fn trim(&self) {
+        let mut tasks = self.lock();
+        let mut size: usize = tasks.iter().map(|task| task.result_size()).sum();
+        tasks.retain(|task| {
+            let is_kept = size <= MAX_RESULT_BYTES || task.result_size() == 0;
+            if !is_kept {
+                size -= task.result_size();
+            }
+            is_kept
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.has_expired());
+        tasks
+    }
+}
+
+/// Between two states that are passed on. Of those that come faster, only the last one is.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Passes on each state that differs from the one before, until the task has ended or `pass_on` returns false. Without a known
+/// state, it begins with the present one. `reserve` is waited for before the last state with its result, of so many bytes, is made.
+pub(super) async fn follow<R: Future<Output = ()> + Send, F: Future<Output = bool> + Send>(
+    task: Arc<Task>,
+    mut known: Option<DetailedTask>,
+    reserve: impl Fn(usize) -> R + Send,
+    pass_on: impl Fn(DetailedTask) -> F + Send,
+) {
+    let mut changes = task.changes();
+    loop {
+        changes.mark_unchanged();
+        if task.has_ended() {
+            reserve(task.result_size()).await;
+            pass_on(task.details()).await;
+            return;
+        }
+        let state = task.details();
+        if state.status().is_terminal() {
+            continue;
+        }
+        if known.as_ref() != Some(&state) {
+            if !pass_on(state.clone()).await {
+                return;
+            }
+            known = Some(state);
+        }
+        tokio::time::sleep(PAUSE).await;
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use rmcp::model::{CallToolResult, ContentBlock, TaskStatus};
+
     use super::*;
 
     fn task(lifetime: Duration) -> Arc<Task> {
@@ -520,5 +622,94 @@ mod tests {
             task.finish(&CallToolResult::success(Vec::new()), has_failed);
             assert_eq!(task.details().status(), status);
         }
+    }
+
+    fn id(task: &Task) -> String {
+        task.summary().task_id
+    }
+
+    #[test]
+    fn a_task_is_found_by_its_owner_and_id_until_its_time_is_over() {
+        let store = TaskStore::default();
+        let (lasting, expired) = (task(Duration::from_mins(1)), task(Duration::ZERO));
+        assert!(store.add(&lasting) && store.add(&expired));
+        assert!(store.find("owner", &id(&lasting)).is_some());
+        assert!(store.find("other", &id(&lasting)).is_none());
+        assert!(store.find("owner", &id(&expired)).is_none());
+        assert!(store.find("owner", "").is_none());
+    }
+
+    #[test]
+    fn tasks_are_bounded_and_those_that_ended_make_space() {
+        let store = TaskStore::default();
+        let tasks: Vec<_> = (0..MAX_TASKS).map(|_| task(Duration::from_mins(1))).collect();
+        assert!(tasks.iter().all(|task| store.add(task)));
+        let further = task(Duration::from_mins(1));
+        assert!(!store.add(&further) && !further.is_returned());
+        tasks[3].finish(&CallToolResult::success(Vec::new()), false);
+        assert!(store.add(&further));
+        assert!(store.find("owner", &id(&tasks[3])).is_none());
+        assert!(store.find("owner", &id(&tasks[2])).is_some());
+    }
+
+    #[test]
+    fn the_oldest_results_go_first() {
+        let store = TaskStore::default();
+        let text = "x".repeat(MAX_RESULT_BYTES / 2);
+        let tasks: Vec<_> = (0..3).map(|_| task(Duration::from_mins(1))).collect();
+        for task in &tasks {
+            store.add(task);
+            task.finish(&CallToolResult::success(vec![ContentBlock::text(text.clone())]), false);
+            store.trim();
+        }
+        let is_there: Vec<bool> = tasks.iter().map(|task| store.find("owner", &id(task)).is_some()).collect();
+        // Each takes a little more than half.
+        assert_eq!(is_there, [false, false, true]);
+    }
+
+    #[tokio::test]
+    async fn each_state_is_passed_on_and_many_at_once_are_one() {
+        let (task, seen) = (task(Duration::from_mins(1)), Arc::new(Mutex::new(Vec::new())));
+        let following = tokio::spawn(follow(task.clone(), None, |_| std::future::ready(()), {
+            let seen = seen.clone();
+            move |state| {
+                seen.lock().unwrap().push((state.status(), state.task.status_message));
+                std::future::ready(true)
+            }
+        }));
+        tokio::time::sleep(PAUSE * 2).await;
+        for number in 0..1_000 {
+            task.report(&number.to_string());
+        }
+        tokio::time::sleep(PAUSE * 2).await;
+        for number in 1_000..2_000 {
+            task.report(&number.to_string());
+            tokio::task::yield_now().await;
+        }
+        task.finish(&CallToolResult::success(Vec::new()), false);
+        following.await.unwrap();
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.first(), Some(&(TaskStatus::Working, None)));
+        assert_eq!(seen.get(1), Some(&(TaskStatus::Working, Some("999".to_owned()))));
+        assert_eq!(seen.last(), Some(&(TaskStatus::Completed, None)));
+        assert!(seen.len() <= 4, "{seen:?}");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_any_more_is_not_followed() {
+        let (task, count) = (task(Duration::from_mins(1)), Arc::new(Mutex::new(0)));
+        let following =
+            tokio::spawn(follow(task.clone(), Some(task.details()), |_| std::future::ready(()), {
+                let count = count.clone();
+                move |_| {
+                    *count.lock().unwrap() += 1;
+                    std::future::ready(false)
+                }
+            }));
+        tokio::time::sleep(PAUSE * 2).await;
+        assert_eq!(*count.lock().unwrap(), 0);
+        task.report("one");
+        following.await.unwrap();
+        assert_eq!(*count.lock().unwrap(), 1);
     }
 }

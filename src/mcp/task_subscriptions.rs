@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::backlog::{Answer, json_size};
 use super::handler::{Handler, answer_of, needs_objects};
 use super::list_changes::{ListChanges, accepted_filter};
-use super::task_changes::follow;
+use super::task::follow;
 
 /// Tasks of one subscription.
 const MAX_TASKS: usize = 1_000;

@@ -11,16 +11,15 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::approval::ElicitingApprover;
+use super::arguments::has_null_field;
 use super::call::CallServices;
 use super::call_errors::gone_error;
 #[cfg(unix)]
 use super::change_results::add_to_result;
 use super::client_model;
-use super::elicitation::{Elicitor, can_ask};
+use super::elicitation::{ElicitingApprover, Elicitor, TaskApprover, can_ask};
 use super::handler::{Handler, Session, answer_of, needs_objects, request_error, set_size};
 use super::inventory::{Inventory, ServedTool};
-use super::null_arguments::has_null_field;
 use super::postponed_request::{Filled, PostponedRequest};
 use super::progress::progress_channel;
 use super::question::AnswerMemory;
@@ -29,7 +28,6 @@ use super::refusal_question::PersonAsker;
 use super::request_state::{RequestStates, StateOwner};
 use super::results::{Audience, MAX_TEXT, call_result, content_size, error_result};
 use super::task::Task;
-use super::task_approver::TaskApprover;
 use super::task_call::{self, ResultMaker, TaskAnswer};
 use super::task_messages::related_notification;
 use crate::engine::{Engine, Outcome};

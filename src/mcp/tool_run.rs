@@ -10,8 +10,9 @@ use super::plan_journals::{PlanJournal, PlanJournals};
 use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome, Preview};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::RunOwner;
-use metier_core::host::{Approver, Event, EventKind, Observer, Progress, Providers, SamplingProvider};
+use metier_core::host::{
+    Approver, Event, EventKind, Observer, Progress, Providers, RunOwner, SamplingProvider,
+};
 use metier_core::policy::CancelToken;
 
 /// Receives the progress of a call.

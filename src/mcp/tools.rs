@@ -1,16 +1,18 @@
-//! The tools of a skill: their schemas, with invisible characters spelled out, what clients are told about their risk, and what a call
-//! of one means.
+//! The tools of a skill: their names and titles, their schemas, with invisible characters spelled out, what clients are told about their risk,
+//! and what a call of one means.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
+use super::arguments::ArgumentForm;
+use super::forms::{Form, forms};
+use super::results::{MAX_DECLARED_TEXT, MAX_TEXT};
+use super::skill_content::shown_line;
 use crate::engine::{Availability, Engine, Invocation, RequestedPermission, ScriptChoice};
-use crate::mcp::forms::{Form, forms};
-use crate::mcp::null_arguments::without_nulls;
-use crate::mcp::results::{MAX_DECLARED_TEXT, MAX_TEXT};
-use crate::mcp::schema_dialect::without_default_dialect;
-use crate::mcp::skill_content::{shown_line, shown_text};
 use crate::registry::Skill;
-use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::error::Result;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::Permission;
 use metier_core::sanitizer::json_for_model;
@@ -18,8 +20,6 @@ use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, Schem
 
 /// Maximum characters of a description.
 const MAX_DESCRIPTION: usize = 500;
-/// The arguments of a tool without a description of its input.
-const SCRIPT_ARGUMENTS: [&str; 4] = ["script", "input", "args", "stdin"];
 /// Of more scripts only the first can be named.
 const MAX_SCRIPTS: usize = 64;
 
@@ -62,17 +62,6 @@ impl SkillPart {
             Self::Tool(name) | Self::Entrypoint(name) => Some(name),
         }
     }
-}
-
-/// What the arguments of a call are.
-#[derive(Clone, Debug, PartialEq)]
-enum ArgumentForm {
-    /// The input of the skill.
-    Input,
-    /// One argument, `input`, because the input need not be an object.
-    WrappedInput,
-    /// A script, its input and its arguments: nothing describes the input. Without scripts to choose from, the main one runs.
-    Script { scripts: Vec<String>, has_main: bool, takes_args: bool },
 }
 
 /// What a call may do, as clients show it to people.
@@ -358,114 +347,216 @@ impl SkillTool {
     }
 
     /// The arguments without those that are null because they are left out: models often send null for what is optional.
-    pub(super) fn without_nulls(&self, mut arguments: Map<String, Value>) -> Map<String, Value> {
+    pub(super) fn without_nulls(&self, arguments: Map<String, Value>) -> Map<String, Value> {
         let is_asked_for =
             |name: &str| self.forms.iter().any(|form| form.inputs().any(|input| name == input));
-        match (&self.arguments, &self.inputs) {
-            (ArgumentForm::Input, Some(inputs)) => {
-                into_object(without_nulls(inputs, arguments.into(), is_asked_for))
-            }
-            (ArgumentForm::WrappedInput, Some(inputs)) => {
-                if let Some(input) = arguments.get_mut("input") {
-                    *input = without_nulls(inputs, input.take(), |_| false);
-                }
-                arguments
-            }
-            _ => {
-                let is_left_out = |name: &str| SCRIPT_ARGUMENTS.contains(&name);
-                arguments.retain(|name, value| !(value.is_null() && is_left_out(name)));
-                arguments
-            }
-        }
+        self.arguments.without_nulls(self.inputs.as_ref(), arguments, is_asked_for)
     }
 
     /// Whether a call with these arguments may keep a journal.
     pub(super) fn keeps_journal(&self, arguments: &Map<String, Value>) -> bool {
-        let chooses =
-            matches!(self.arguments, ArgumentForm::Script { .. }) && arguments.contains_key("script");
-        self.has_journal && !chooses
+        self.has_journal && !self.arguments.chooses_script(arguments)
     }
 
     /// The invocation that a call with these arguments means. Arguments are hostile: what is not described is refused.
-    pub(super) fn invocation(&self, skill: &str, mut arguments: Map<String, Value>) -> Result<Invocation> {
+    pub(super) fn invocation(&self, skill: &str, arguments: Map<String, Value>) -> Result<Invocation> {
         let invocation = Invocation::new(skill);
         let invocation = match &self.part {
             SkillPart::Main => invocation,
             SkillPart::Tool(tool) => invocation.tool(tool),
             SkillPart::Entrypoint(entrypoint) => invocation.script(entrypoint),
         };
-        match &self.arguments {
-            // A skill without input is called without one, as at the command line.
-            ArgumentForm::Input if arguments.is_empty() => Ok(invocation),
-            ArgumentForm::Input => Ok(invocation.input(arguments)),
-            ArgumentForm::WrappedInput => {
-                let input = arguments.shift_remove("input");
-                require_no_other(&arguments)?;
-                input.map_or_else(
-                    || Err(argument_error("the argument input is missing")),
-                    |input| Ok(invocation.input(input)),
-                )
-            }
-            ArgumentForm::Script { scripts, has_main, takes_args } => {
-                let invocation = match arguments.shift_remove("script") {
-                    None if *has_main => invocation,
-                    None => {
-                        return Err(
-                            argument_error("the argument script is missing").with_help(one_of(scripts))
-                        );
-                    }
-                    Some(Value::String(script)) if scripts.contains(&script) => invocation.script(script),
-                    Some(_) => {
-                        let error = argument_error("the argument script names no script of the skill");
-                        return Err(error.with_help(one_of(scripts)));
-                    }
-                };
-                let invocation = match arguments.shift_remove("args") {
-                    None => invocation,
-                    Some(Value::Array(args)) if *takes_args => {
-                        let texts: Option<Vec<String>> =
-                            args.into_iter().map(|arg| arg.as_str().map(str::to_owned)).collect();
-                        invocation.args(
-                            texts.ok_or_else(|| argument_error("the argument args is a list of texts"))?,
-                        )
-                    }
-                    Some(_) if *takes_args => {
-                        return Err(argument_error("the argument args is a list of texts"));
-                    }
-                    Some(_) => return Err(argument_error("the script takes no args, only an input")),
-                };
-                let invocation = match arguments.shift_remove("stdin") {
-                    None => invocation,
-                    Some(Value::String(text)) if *takes_args => invocation.stdin_text(text),
-                    Some(_) if *takes_args => return Err(argument_error("the argument stdin is a text")),
-                    Some(_) => return Err(argument_error("the script takes no stdin, only an input")),
-                };
-                let input = arguments.shift_remove("input");
-                require_no_other(&arguments)?;
-                Ok(match input {
-                    Some(input) => invocation.input(input),
-                    None => invocation,
-                })
-            }
+        self.arguments.add_to(invocation, arguments)
+    }
+}
+
+/// The tools of the server itself.
+pub(super) const LIST: &str = "skills_list";
+pub(super) const ACTIVATE: &str = "activate_skill";
+pub(super) const READ_FILE: &str = "read_skill_file";
+pub(super) const READ_RESULT: &str = "read_result";
+pub(super) const APPLY_CHANGES: &str = "apply_changes";
+pub(super) const DISCARD_CHANGES: &str = "discard_changes";
+/// Their names, which no skill can take.
+pub(super) const SERVER_TOOLS: [&str; 6] =
+    [LIST, ACTIVATE, READ_FILE, READ_RESULT, APPLY_CHANGES, DISCARD_CHANGES];
+
+/// Whether it is a tool of servers whose calls run in a copy of the project.
+#[cfg(unix)]
+pub(super) fn is_change_tool(name: &str) -> bool {
+    [APPLY_CHANGES, DISCARD_CHANGES].contains(&name)
+}
+
+/// Maximum length of a name: clients put their own prefix before it, and refuse longer ones.
+const MAX_NAME: usize = 64;
+/// The digits that tell changed names apart.
+const DIGEST_DIGITS: usize = 8;
+
+/// The names that are taken, each with what it stands for.
+#[derive(Default)]
+pub(super) struct ToolNames(BTreeMap<String, String>);
+
+impl ToolNames {
+    /// Takes a name; or else a sentence that says what has it already. Nothing is replaced.
+    pub(super) fn add(&mut self, name: &str, owner: String) -> Result<(), String> {
+        if let Some(first) = self.0.get(name) {
+            return Err(format!("{owner} is not offered as the tool {name}, which is the name of {first}"));
+        }
+        self.0.insert(name.to_owned(), owner);
+        Ok(())
+    }
+}
+
+/// The name of a skill's tool, or of a tool that it offers (`SKILL_TOOL`) or of one of its entrypoints (`SKILL_ENTRY`): letters and digits of ASCII, `_` and `-`.
+/// A name that has other letters or is too long is changed, and ends in digits that differ for every name.
+pub(super) fn tool_name(skill: &str, entrypoint: Option<&str>) -> String {
+    let whole = entrypoint.map_or_else(|| skill.to_owned(), |entrypoint| format!("{skill}_{entrypoint}"));
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !whole.is_empty() && whole.len() <= MAX_NAME && whole.chars().all(is_allowed) {
+        return whole;
+    }
+    let readable: String = whole
+        .chars()
+        .map(|c| if is_allowed(c) { c } else { '_' })
+        .take(MAX_NAME - DIGEST_DIGITS - 1)
+        .collect();
+    // The parts are told apart, so that `a_b` and the entrypoint `b` of `a` differ where both were changed.
+    let mut digest = Sha256::new();
+    digest.update(skill);
+    digest.update([0]);
+    digest.update(entrypoint.unwrap_or_default());
+    let digest: [u8; 32] = digest.finalize().into();
+    let digits = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    format!("{readable}_{digits:08x}")
+}
+
+/// The names of a skill and of a tool or an entrypoint of it as words: `Open tasks`, `Github: list issues`.
+pub(super) fn title_from_names(skill: &str, part: Option<&str>) -> String {
+    let words = |name: &str| name.replace(['-', '_'], " ").trim().to_owned();
+    let title = match part {
+        Some(part) => format!("{}: {}", words(skill), words(part)),
+        None => words(skill),
+    };
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The dialect of the protocol, which holds where a schema names none.
+const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// The keywords that draft 7 does not have. Those of other names mean the same there.
+const NEWER_KEYWORDS: [&str; 13] = [
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$vocabulary",
+    "dependentRequired",
+    "dependentSchemas",
+    "maxContains",
+    "minContains",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// The schema without the name of the default dialect, if a validator of draft 7 understands it as well.
+pub(super) fn without_default_dialect(mut schema: Value) -> Value {
+    let names_default = |dialect: &Value| {
+        dialect.as_str().is_some_and(|dialect| dialect.trim_end_matches('#') == DEFAULT_DIALECT)
+    };
+    if schema.get("$schema").is_some_and(names_default)
+        && !has_newer_keyword(&schema)
+        && let Value::Object(keywords) = &mut schema
+    {
+        keywords.shift_remove("$schema");
+    }
+    schema
+}
+
+/// A property of such a name counts, too, which costs nothing but the key.
+fn has_newer_keyword(schema: &Value) -> bool {
+    match schema {
+        Value::Object(keywords) => keywords
+            .iter()
+            .any(|(keyword, value)| NEWER_KEYWORDS.contains(&keyword.as_str()) || has_newer_keyword(value)),
+        Value::Array(items) => items.iter().any(has_newer_keyword),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plain_names_stay_and_others_become_plain() {
+        assert_eq!(tool_name("word-count", None), "word-count");
+        assert_eq!(tool_name("word-count", Some("check")), "word-count_check");
+        let odd = [
+            ("технологии", None),
+            ("技能", None),
+            ("a b", None),
+            ("a.b", None),
+            ("", None),
+            ("x", Some("a b")),
+            ("x", Some("a.b")),
+            ("\u{1b}[31m", None),
+        ];
+        let long = "a".repeat(70);
+        let names: Vec<String> = odd
+            .into_iter()
+            .chain([(long.as_str(), None), (long.as_str(), Some("x"))])
+            .map(|(s, e)| tool_name(s, e))
+            .collect();
+        for name in &names {
+            let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            assert!(is_plain && (1..=MAX_NAME).contains(&name.len()), "{name}");
+        }
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_name_is_taken_once() {
+        let mut names = ToolNames::default();
+        assert_eq!(names.add("a_b", "the skill a_b".into()), Ok(()));
+        let refused = names.add("a_b", "the entrypoint b of a".into()).unwrap_err();
+        assert_eq!(
+            refused,
+            "the entrypoint b of a is not offered as the tool a_b, which is the name of the skill a_b"
+        );
+    }
+
+    #[test]
+    fn a_title_has_the_words_of_the_names() {
+        for (skill, part, title) in [
+            ("word-count", None, "Word count"),
+            ("github", Some("list_issues"), "Github: list issues"),
+            ("éa", None, "Éa"),
+            ("", None, ""),
+        ] {
+            assert_eq!(title_from_names(skill, part), title);
         }
     }
-}
 
-fn one_of(scripts: &[String]) -> String {
-    let names: Vec<String> = scripts.iter().map(|script| shown_line(script)).collect();
-    format!("its scripts are {}", names.join(", "))
-}
-
-fn require_no_other(arguments: &Map<String, Value>) -> Result<()> {
-    match arguments.keys().next() {
-        None => Ok(()),
-        Some(name) => Err(argument_error(&format!(
-            "there is no argument {}",
-            metier_core::excerpt::shorten(&shown_text(name), 80)
-        ))),
+    #[test]
+    fn only_the_default_dialect_is_left_out_and_only_where_draft_7_is_the_same() {
+        for (dialect, items, is_left_out) in [
+            (DEFAULT_DIALECT, json!({"type": "array", "items": {"type": "string"}}), true),
+            ("https://json-schema.org/draft/2020-12/schema#", json!({"$ref": "#/$defs/x"}), true),
+            (DEFAULT_DIALECT, json!({"prefixItems": [{"type": "string"}], "items": false}), false),
+            (DEFAULT_DIALECT, json!({"anyOf": [{"unevaluatedProperties": false}]}), false),
+            ("http://json-schema.org/draft-07/schema#", json!({"type": "string"}), false),
+            ("https://json-schema.org/draft/2019-09/schema", json!({"type": "string"}), false),
+        ] {
+            let schema = json!({"$schema": dialect, "type": "object", "properties": {"a": items}});
+            let found = without_default_dialect(schema.clone());
+            assert_eq!(found.get("$schema").is_none(), is_left_out, "{schema}");
+            assert_eq!(found["properties"], schema["properties"]);
+        }
+        assert_eq!(without_default_dialect(json!(true)), json!(true));
     }
-}
-
-fn argument_error(sentence: &str) -> SkillError {
-    SkillError::new(ErrorKind::InvalidInput, sentence)
 }

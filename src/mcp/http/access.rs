@@ -7,8 +7,7 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 
-use super::bearer_token::BearerToken;
-use super::options::{McpHttpOptions, PATH};
+use super::options::{BearerToken, McpHttpOptions, PATH};
 
 /// Who is let in.
 pub(super) struct AccessRules {

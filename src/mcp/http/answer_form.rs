@@ -1,20 +1,20 @@
-//! Gives an answer the form that its client accepts: one message of JSON, or a stream of events.
+//! Gives an answer the form that its client accepts by the `Accept` header: one message of JSON, or a stream of events. An answer to a call
+//! that takes long begins before the response is there, so that no client and no proxy gives up on it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
-use http::{HeaderValue, Response, StatusCode};
-use http_body_util::combinators::BoxBody;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Body, Bytes, Frame};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use super::accept::AcceptedForms;
-use super::slow_answer::{Answer, EVENTS, media_type};
+use tokio::time::{Instant, Sleep};
 
 /// Says of a request that its client reads nothing but the response: it accepts no stream.
 #[derive(Clone, Copy)]
@@ -128,8 +128,183 @@ impl Body for Rest {
     }
 }
 
+/// What `rmcp` requires of every client, whatever form its answers get afterwards.
+pub(super) const BOTH_FORMS: &str = "application/json, text/event-stream";
+
+/// The forms that one client accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AcceptedForms {
+    /// One message of JSON.
+    pub(super) json: bool,
+    /// A stream of events.
+    pub(super) events: bool,
+    /// Whether the client speaks of streams of events, and does not merely accept everything.
+    pub(super) names_events: bool,
+}
+
+/// A range of media types that a client accepts, or does not.
+struct MediaRange<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    is_accepted: bool,
+}
+
+impl AcceptedForms {
+    /// Without the header, everything is accepted.
+    pub(super) fn new(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges: Vec<MediaRange<'_>> =
+            values.flat_map(|value| value.split(',')).filter_map(MediaRange::parse).collect();
+        if ranges.is_empty() {
+            // A header that is there and cannot be read is no consent.
+            let is_absent =
+                headers.get_all(ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty());
+            return Self { json: is_absent, events: is_absent, names_events: false };
+        }
+        let events = is_accepted(&ranges, "text", "event-stream");
+        let names = |range: &MediaRange<'_>| {
+            range.is_accepted
+                && range.exactness("text", "event-stream").is_some_and(|exactness| exactness > 0)
+        };
+        Self {
+            json: is_accepted(&ranges, "application", "json"),
+            events,
+            names_events: events && ranges.iter().any(names),
+        }
+    }
+}
+
+impl<'a> MediaRange<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';');
+        let (kind, subtype) = parts.next()?.trim().split_once('/')?;
+        let is_excluded = |parameter: &str| {
+            let (name, value) = parameter.split_once('=').unwrap_or_default();
+            let quality = value.trim().parse::<f32>();
+            name.trim().eq_ignore_ascii_case("q") && quality.is_ok_and(|quality| quality <= 0.0)
+        };
+        Some(Self { kind, subtype, is_accepted: !parts.any(is_excluded) })
+    }
+
+    /// How exactly the range names this type; `None` if it does not have it.
+    fn exactness(&self, kind: &str, subtype: &str) -> Option<u8> {
+        match (self.kind, self.subtype) {
+            (own, exact) if own.eq_ignore_ascii_case(kind) && exact.eq_ignore_ascii_case(subtype) => Some(2),
+            (own, "*") if own.eq_ignore_ascii_case(kind) => Some(1),
+            ("*", "*") => Some(0),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the range that names the type most exactly accepts it.
+fn is_accepted(ranges: &[MediaRange<'_>], kind: &str, subtype: &str) -> bool {
+    let fitting =
+        ranges.iter().filter_map(|range| Some((range.exactness(kind, subtype)?, range.is_accepted)));
+    fitting.max().is_some_and(|(_, is_accepted)| is_accepted)
+}
+
+/// The media type of a stream of events.
+pub(super) const EVENTS: &str = "text/event-stream";
+/// What a client leaves out of a stream of events.
+const COMMENT: &[u8] = b": at work\n\n";
+
+/// An answer as `rmcp` makes it.
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// The answer; or a stream of events that begins without it, if it is not there after this time. Dropping the stream drops the future.
+pub(super) async fn begin_within(
+    limit: Duration,
+    answer: impl Future<Output = Answer> + Send + 'static,
+) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+    let mut answer: AnswerFuture = Box::pin(answer);
+    if let Ok(answer) = tokio::time::timeout(limit, &mut answer).await {
+        return answer.map(BodyExt::boxed_unsync);
+    }
+    let body = SlowBody {
+        part: Part::Waiting(answer),
+        comment: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        limit,
+    };
+    let mut response = Response::new(body.boxed_unsync());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+struct SlowBody {
+    part: Part,
+    /// When the next comment is due.
+    comment: Pin<Box<Sleep>>,
+    limit: Duration,
+}
+
+enum Part {
+    Waiting(AnswerFuture),
+    /// The events of the answer as they are.
+    Events(BoxBody<Bytes, Infallible>),
+    /// Its message, which becomes an event.
+    Message(BoxBody<Bytes, Infallible>),
+    End,
+}
+
+impl Part {
+    fn new(answer: Answer) -> Self {
+        let (parts, body) = answer.into_parts();
+        match (parts.status, media_type(&parts.headers)) {
+            (StatusCode::OK, EVENTS) => Self::Events(body),
+            (_, "application/json") => Self::Message(body),
+            // There is nothing in it that a client could read as a message.
+            _ => Self::End,
+        }
+    }
+}
+
+/// The media type of an answer; empty if it has none.
+pub(super) fn media_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+impl Body for SlowBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            match &mut self.part {
+                Part::Waiting(answer) => match answer.as_mut().poll(cx) {
+                    Poll::Ready(answer) => self.part = Part::new(answer),
+                    Poll::Pending => {
+                        std::task::ready!(self.comment.as_mut().poll(cx));
+                        let next = Instant::now() + self.limit;
+                        self.comment.as_mut().reset(next);
+                        return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))));
+                    }
+                },
+                Part::Events(body) => return Pin::new(body).poll_frame(cx),
+                Part::Message(body) => {
+                    let frame = std::task::ready!(Pin::new(body).poll_frame(cx));
+                    let Some(Ok(Ok(message))) = frame.map(|frame| frame.map(Frame::into_data)) else {
+                        self.part = Part::End;
+                        continue;
+                    };
+                    let event = [b"data: ", &message[..], b"\n\n"].concat();
+                    return Poll::Ready(Some(Ok(Frame::data(event.into()))));
+                }
+                Part::End => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     const JSON: AcceptedForms = AcceptedForms { json: true, events: false, names_events: false };
@@ -168,5 +343,85 @@ mod tests {
             let body = String::from_utf8(body.to_bytes().to_vec()).unwrap();
             assert_eq!((status, kind.as_str(), body.as_str()), expected, "{forms:?} {text}");
         }
+    }
+
+    /// Which of JSON, events, and events by name a client with these headers accepts.
+    fn accepted(values: &[&str]) -> (bool, bool, bool) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(ACCEPT, HeaderValue::from_str(value).unwrap());
+        }
+        let forms = AcceptedForms::new(&headers);
+        (forms.json, forms.events, forms.names_events)
+    }
+
+    #[test]
+    fn the_header_says_which_forms_a_client_accepts() {
+        for (values, expected) in [
+            (&[][..], (true, true, false)),
+            (&[""], (true, true, false)),
+            (&["*/*"], (true, true, false)),
+            (&["application/*"], (true, false, false)),
+            (&["application/json"], (true, false, false)),
+            (&["Application/JSON; charset=utf-8"], (true, false, false)),
+            (&["text/event-stream"], (false, true, true)),
+            (&["text/*"], (false, true, true)),
+            (&["application/json, text/event-stream"], (true, true, true)),
+            (&["application/json", "text/event-stream"], (true, true, true)),
+            (&["application/json;q=0.9,text/event-stream;q=0.1"], (true, true, true)),
+            (&["*/*;q=0.1, application/json;q=0"], (false, true, false)),
+            (&["*/*, text/event-stream;Q=0.0"], (true, false, false)),
+            (&["text/html, */*;q=0.8"], (true, true, false)),
+            (&["*/*;q=0"], (false, false, false)),
+            (&["text/html"], (false, false, false)),
+            (&["image/*, application/xml"], (false, false, false)),
+            (&["json"], (false, false, false)),
+            (&[",;,/;q"], (false, false, false)),
+        ] {
+            assert_eq!(accepted(values), expected, "{values:?}");
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    async fn text(response: Response<UnsyncBoxBody<Bytes, Infallible>>) -> String {
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_time_is_as_it_was() {
+        let response = begin_within(LIMIT, async { answer(404, "application/json", "{}") }).await;
+        assert_eq!((response.status().as_u16(), text(response).await.as_str()), (404, "{}"));
+    }
+
+    #[tokio::test]
+    async fn a_late_answer_is_an_event_after_comments() {
+        for (status, kind, body, expected) in [
+            (200, "application/json", "{\"a\":1}", "data: {\"a\":1}\n\n"),
+            (200, EVENTS, "data: {}\n\n", "data: {}\n\n"),
+            (500, "text/plain", "no message", ""),
+        ] {
+            let late = async move {
+                tokio::time::sleep(LIMIT * 4).await;
+                answer(status, kind, body)
+            };
+            let response = begin_within(LIMIT, late).await;
+            assert_eq!(response.status(), StatusCode::OK);
+            assert_eq!(response.headers()[CONTENT_TYPE], EVENTS);
+            let text = text(response).await;
+            let comment = std::str::from_utf8(COMMENT).unwrap();
+            assert!(text.starts_with(comment) && text.replace(comment, "") == expected, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_leaves_drops_the_work() {
+        let (sender, mut receiver) = tokio::sync::oneshot::channel::<()>();
+        let endless = async move {
+            let _sender = sender;
+            std::future::pending::<Answer>().await
+        };
+        drop(begin_within(LIMIT, endless).await);
+        assert!(matches!(receiver.try_recv(), Err(tokio::sync::oneshot::error::TryRecvError::Closed)));
     }
 }

@@ -6,24 +6,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::accept::{AcceptedForms, BOTH};
-use super::access::{AccessRules, CallerIndex, Refusal};
-use super::answer_form::{ResponseOnly, in_accepted_form};
-use super::caller_thread::CallerThread;
-use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
-use super::sessions::Sessions;
-use super::slow_answer;
-use crate::mcp::backlog::{Answer, Backlog, CountedBytes};
-use crate::mcp::caller::Caller;
-use crate::mcp::handler::Handler;
-use crate::mcp::message::{MessageText, RefusedMessage, read_message, typed_message};
-use crate::mcp::request_id::SentId;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+
+use super::access::{AccessRules, CallerIndex, Refusal};
+use super::answer_form::{AcceptedForms, BOTH_FORMS, ResponseOnly, begin_within, in_accepted_form};
+use super::caller_thread::CallerThread;
+use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
+use super::sessions::Sessions;
+use crate::mcp::backlog::{Answer, Backlog, CountedBytes};
+use crate::mcp::caller::Caller;
+use crate::mcp::handler::Handler;
+use crate::mcp::message::{MessageText, RefusedMessage, SentId, read_message, typed_message};
 
 /// After so long an answer begins without its response.
 const FIRST_BYTES: Duration = Duration::from_secs(15);
@@ -122,7 +120,7 @@ impl CallerService {
         }
         let answer = Answer::on_stream(self.backlog.clone(), None);
         let mut request = request.map(|_| Full::new(Bytes::new()));
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(BOTH));
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(BOTH_FORMS));
         let (mut parts, body) = self.service.handle(request).await.into_parts();
         // An ended session has ended, not only been asked to: official clients complain of a 202.
         if is_end && parts.status == StatusCode::ACCEPTED {
@@ -172,7 +170,7 @@ impl CallerService {
         }
         let body = if is_changed { Bytes::from(message.to_string()) } else { body };
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        parts.headers.insert(ACCEPT, HeaderValue::from_static(BOTH));
+        parts.headers.insert(ACCEPT, HeaderValue::from_static(BOTH_FORMS));
         drop(message);
         let answer = Answer::on_stream(self.backlog.clone(), space);
         parts.extensions.insert(answer.clone());
@@ -182,7 +180,7 @@ impl CallerService {
         let (service, request) = (self.service.clone(), Request::from_parts(parts, Full::new(body)));
         let in_form = async move { in_accepted_form(service.handle(request).await, forms).await };
         let response = if forms.events {
-            slow_answer::begin_within(FIRST_BYTES, in_form).await
+            begin_within(FIRST_BYTES, in_form).await
         } else {
             in_form.await.map(BodyExt::boxed_unsync)
         };

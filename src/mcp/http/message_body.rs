@@ -10,7 +10,7 @@ use hyper::body::{Body, Bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::mcp::request_id::{SentId, request_id};
+use crate::mcp::message::{SentId, request_id};
 
 /// Maximum bytes of a message that a client sends.
 pub(super) const MAX_BODY: usize = 16 << 20;

@@ -5,24 +5,19 @@
 //! the rules of each revision. Each
 //! token has sessions and results of its own, and a thread for all that follows the check of the token.
 
-mod accept;
 mod access;
 mod answer_form;
-mod bearer_token;
 mod caller_thread;
 mod connections;
 mod endpoint;
 mod message_body;
 mod options;
 mod sessions;
-mod slow_answer;
 mod streams;
-mod timed_stream;
 
 use std::sync::Arc;
 
-pub use self::bearer_token::BearerToken;
-pub use self::options::McpHttpOptions;
+pub use self::options::{BearerToken, McpHttpOptions};
 
 use self::access::AccessRules;
 use self::caller_thread::CallerThread;

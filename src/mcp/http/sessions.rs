@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::sync::mpsc;
 
 use super::streams::{MessageStream, SessionStreams, StreamRefusal};
-use crate::mcp::session_messages::SessionMessages;
+use crate::mcp::session_tasks::SessionMessages;
 
 /// Sessions of a caller; of more, the one that was not used for the longest time ends, if it does nothing.
 const MAX_SESSIONS: usize = 64;
