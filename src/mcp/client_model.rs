@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::call::Calls;
 use super::skill_content::shown_line;
 use super::task::Task;
 use super::task_messages::related;
+use crate::engine::Engine;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::host::{SampleRequest, SampleResponse, SamplingProvider, SkillContext, StopReason};
@@ -38,11 +38,11 @@ const MAX_NAME: usize = 200;
 
 /// The model for the skills of a call; `None` if the program around the server has one.
 pub(super) fn for_call(
-    calls: &Calls,
+    engine: &Engine,
     context: &RequestContext<RoleServer>,
     task: Option<&Arc<Task>>,
 ) -> Option<Arc<dyn SamplingProvider>> {
-    if calls.has_model() {
+    if engine.has_model() {
         return None;
     }
     let is_offered = context.client_capabilities().is_some_and(|offered| offered.sampling.is_some());

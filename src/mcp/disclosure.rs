@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::call_errors::gone_error;
-use super::inventory::Inventory;
+use super::inventory::{Inventory, gone_error};
 use super::results::{Audience, MAX_TEXT, ResultStore, error_result, shortened_text};
 use super::skill_content::{activation, invisible_characters, read_file, shown_line, shown_text};
 use super::tools::{ACTIVATE, LIST, READ_FILE, READ_RESULT, title_from_names};

@@ -1,8 +1,8 @@
-//! Answers the requests of a client, in every revision of the protocol that it may speak.
+//! Answers the requests of a client, in every revision of the protocol that it may speak: what each method leads to.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
@@ -17,30 +17,23 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
-use super::backlog::{Answer, LIST_BYTES, READ_BYTES, json_size};
-use super::call::Calls;
-use super::call_errors::gone_error;
-use super::caller::Caller;
+use super::backlog::{LIST_BYTES, json_size};
 #[cfg(unix)]
-use super::change_results;
-use super::changes::Offer;
-use super::disclosure::{self, ActivatedSkills};
+use super::change_tools;
+use super::client::{Handler, Session, needs_objects, request_error, reserve};
 use super::elicitation::can_ask;
 use super::inventory::{Inventory, ServedTool};
-use super::list_changes::{ListChanges, WatchedFiles, accepted_filter, announce_changes};
 use super::paging::page;
-use super::results::{Audience, MAX_TEXT, error_result, output_schema_for};
+use super::results::output_schema_for;
+use super::skill_content::shown_line;
+use super::subscriptions::{ListChanges, accepted_filter, announce_changes};
 use super::task_messages::task_filter;
-use super::tools::is_change_tool;
-#[cfg(unix)]
 use super::tools::title_from_names;
-use super::{completion, prompts, resources, skills_extension};
+use super::{disclosure, prompts, resources, skills_extension};
 use crate::engine::Engine;
 use crate::registry::Skill;
-use metier_core::error::{ErrorKind, SkillError};
+use metier_core::excerpt::shorten;
 
 /// The revisions of the protocol that are spoken. In older ones there is neither structured content nor a link.
 const REVISIONS: [ProtocolVersion; 3] =
@@ -62,99 +55,10 @@ pub(super) fn server_tools(inventory: &Inventory, runs_in_copies: bool) -> Vec<T
     #[cfg_attr(not(unix), allow(unused_mut, reason = "nothing runs in a copy there"))]
     let mut tools = disclosure::tools(inventory);
     #[cfg(unix)]
-    tools.extend(runs_in_copies.then(change_results::tools).into_iter().flatten());
+    tools.extend(runs_in_copies.then(change_tools::tools).into_iter().flatten());
     #[cfg(not(unix))]
     let _ = runs_in_copies;
     tools
-}
-
-/// One client of a server.
-pub(super) struct Handler {
-    engine: Engine,
-    name: String,
-    calls: Arc<Calls>,
-    offers: watch::Receiver<Offer>,
-    /// What belongs to this client alone.
-    session: Arc<Session>,
-}
-
-pub(super) struct Session {
-    pub(super) caller: Arc<Caller>,
-    activated: ActivatedSkills,
-    watched: Arc<WatchedFiles>,
-    /// The task that tells the client what changed; it ends with the session.
-    announcing: OnceLock<AbortHandle>,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if let Some(task) = self.announcing.get() {
-            task.abort();
-        }
-    }
-}
-
-impl Handler {
-    pub(super) fn new(
-        engine: Engine,
-        name: String,
-        calls: Arc<Calls>,
-        offers: watch::Receiver<Offer>,
-        caller: Arc<Caller>,
-    ) -> Self {
-        let (activated, watched, announcing) = Default::default();
-        let session = Session { caller, activated, watched, announcing };
-        Self { engine, name, calls, offers, session: Arc::new(session) }
-    }
-
-    pub(super) fn offers(&self) -> watch::Receiver<Offer> {
-        self.offers.clone()
-    }
-
-    pub(super) fn inventory(&self) -> Arc<Inventory> {
-        self.offers.borrow().inventory.clone()
-    }
-
-    /// Work that reads files, on a thread for it. The answer takes the space of a list then; for more, its size is to be set.
-    pub(super) async fn read<T: Send + 'static>(
-        &self,
-        context: Option<&RequestContext<RoleServer>>,
-        work: impl FnOnce(&Engine, &Inventory, &Session) -> T + Send + 'static,
-    ) -> Result<T, ErrorData> {
-        let readers = self.caller().readers.acquire();
-        let _place = match context {
-            Some(context) => {
-                let place = uncancelled(context, readers).await?;
-                reserve(context, READ_BYTES).await?;
-                place
-            }
-            None => readers.await,
-        };
-        let (engine, inventory, session) = (self.engine.clone(), self.inventory(), self.session.clone());
-        let result = tokio::task::spawn_blocking(move || work(&engine, &inventory, &session)).await;
-        if let Some(answer) = context.and_then(answer_of) {
-            answer.set_size(LIST_BYTES);
-        }
-        result.map_err(|_| ErrorData::internal_error("the request failed", None))
-    }
-
-    #[cfg(unix)]
-    pub(super) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    pub(super) fn calls(&self) -> &Arc<Calls> {
-        &self.calls
-    }
-
-    pub(super) fn caller(&self) -> &Arc<Caller> {
-        &self.session.caller
-    }
-
-    /// Whether a tool of this name runs a skill.
-    pub(super) fn is_skill_tool(&self, name: &str) -> bool {
-        self.inventory().tool(name).is_some()
-    }
 }
 
 impl ServerHandler for Handler {
@@ -177,8 +81,8 @@ impl ServerHandler for Handler {
             .build();
         let mut config = ServerConfig::new(capabilities);
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
-        config.server_info = Implementation::new(self.name.clone(), env!("CARGO_PKG_VERSION"));
-        let copies = if self.calls.runs_in_copies() { COPY_INSTRUCTIONS } else { "" };
+        config.server_info = Implementation::new(self.server.options.name.clone(), env!("CARGO_PKG_VERSION"));
+        let copies = if self.server.options.previews { COPY_INSTRUCTIONS } else { "" };
         config.instructions = Some(format!("{INSTRUCTIONS}{copies}"));
         config
     }
@@ -188,7 +92,8 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let changes = || announce_changes(context.peer, self.offers(), self.session.watched.clone());
+        let changes =
+            || announce_changes(context.peer, self.server.offers.clone(), self.session.watched.clone());
         self.session.announcing.get_or_init(|| tokio::spawn(changes()).abort_handle());
     }
 
@@ -204,8 +109,8 @@ impl ServerHandler for Handler {
         reserve(&context, LIST_BYTES).await?;
         let inventory = self.inventory();
         let needs_objects = needs_objects(&context);
-        let asks = self.calls.request_states().is_some() && can_ask(&context);
-        let mut listed: Vec<ListedTool> = server_tools(&inventory, self.calls.runs_in_copies())
+        let asks = self.server.request_states.is_some() && can_ask(&context);
+        let mut listed: Vec<ListedTool> = server_tools(&inventory, self.server.options.previews)
             .into_iter()
             .map(|tool| ListedTool::OfServer(Box::new(tool)))
             .collect();
@@ -231,34 +136,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let inventory = self.inventory();
-        if let Some(tool) = inventory.tool(&request.name) {
-            return self.call_skill(tool, request, context).await;
-        }
-        #[cfg(unix)]
-        if self.calls.runs_in_copies() && is_change_tool(&request.name) {
-            return self.call_change_tool(request, &context).await;
-        }
-        let arguments = request.arguments.unwrap_or_default();
-        let needs_objects = needs_objects(&context);
-        let has_session = needs_objects;
-        let name = request.name.into_owned();
-        let shown = metier_core::excerpt::shorten(&super::skill_content::shown_line(&name), 80);
-        let calls = self.calls.clone();
-        let work = move |engine: &Engine, inventory: &Inventory, session: &Session| {
-            let audience = Audience { max_text: MAX_TEXT, needs_objects, store: &session.caller.results };
-            let activated = has_session.then_some(&session.activated);
-            let result = disclosure::call(&name, &arguments, (engine, inventory), activated, &audience);
-            result.or_else(|| {
-                let gone = inventory.gone.get(&name)?;
-                let error = gone_error((engine, inventory), gone);
-                Some(error_result(&calls.with_help((&gone.skill, &gone.address), error)))
-            })
-        };
-        let result = self.read(Some(&context), work).await?;
-        result
-            .map(Into::into)
-            .ok_or_else(|| ErrorData::invalid_params(format!("there is no tool {shown}"), None))
+        self.answer_call(request, context).await
     }
 
     async fn get_task(
@@ -374,7 +252,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let work = move |engine: &Engine, inventory: &Inventory, _: &Session| {
-            completion::complete(engine, inventory, &request)
+            resources::complete(engine, inventory, &request)
         };
         Ok(CompleteResult::new(self.read(Some(&context), work).await?))
     }
@@ -427,7 +305,7 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = ListChanges::new(self.offers());
+        let mut changes = ListChanges::new(self.server.offers.clone());
         loop {
             let change = tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -470,7 +348,7 @@ impl ServerHandler for Handler {
         if let Some(filter) = task_filter(&request) {
             return self.listen_to_tasks(filter, &context).await.map(CustomResult::new);
         }
-        let method = metier_core::excerpt::shorten(&super::skill_content::shown_line(&request.method), 80);
+        let method = shorten(&shown_line(&request.method), 80);
         let has_session = needs_objects(&context);
         let is_removed = match request.method.as_str() {
             "initialize" => !has_session,
@@ -515,45 +393,6 @@ fn with_forms(mut definition: Tool, served: &ServedTool) -> Tool {
     definition
 }
 
-/// The answer to this request, where it counts.
-pub(super) fn answer_of(context: &RequestContext<RoleServer>) -> Option<&Arc<Answer>> {
-    let of_http = || context.extensions.get::<::http::request::Parts>()?.extensions.get();
-    context.extensions.get().or_else(of_http)
-}
-
-/// Waits until the caller has space for so many bytes more of the answer to this request.
-pub(super) async fn reserve(context: &RequestContext<RoleServer>, bytes: usize) -> Result<(), ErrorData> {
-    match answer_of(context) {
-        Some(answer) => uncancelled(context, answer.reserve(bytes)).await,
-        None => Ok(()),
-    }
-}
-
-/// What is waited for, unless the request is cancelled before: nobody reads its answer then.
-async fn uncancelled<T>(
-    context: &RequestContext<RoleServer>,
-    awaited: impl Future<Output = T>,
-) -> Result<T, ErrorData> {
-    tokio::select! {
-        biased;
-        value = awaited => Ok(value),
-        () = context.ct.cancelled() => Err(ErrorData::internal_error("the request was cancelled", None)),
-    }
-}
-
-/// The result, whose answer has so many bytes.
-pub(super) fn set_size<T>(context: &RequestContext<RoleServer>, bytes: usize, result: T) -> T {
-    if let Some(answer) = answer_of(context) {
-        answer.set_size(bytes);
-    }
-    result
-}
-
-/// Whether the client speaks a revision with sessions, in which structured content is always an object.
-pub(super) fn needs_objects(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_none_or(|version| version.has_initialize())
-}
-
 /// A tool in a list, before its definition is written.
 enum ListedTool<'a> {
     OfServer(Box<Tool>),
@@ -575,12 +414,4 @@ fn resource_list((page, next): (Vec<Resource>, Option<String>)) -> ListResources
         .with_cache_scope(CacheScope::Private);
     result.next_cursor = next;
     result
-}
-
-pub(super) fn request_error(error: &SkillError) -> ErrorData {
-    let sentence = super::skill_content::shown_text(error.message());
-    match error.kind() {
-        ErrorKind::Io => ErrorData::internal_error(sentence, None),
-        _ => ErrorData::invalid_params(sentence, Some(json!({"kind": error.kind().name()}))),
-    }
 }

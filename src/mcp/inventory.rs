@@ -12,7 +12,7 @@ use super::skill_content::{mime_type, shown_line};
 use super::tools::{SERVER_TOOLS, SkillPart, SkillTool, ToolNames, skill_tools, tool_name};
 use crate::engine::{Availability, Engine};
 use crate::registry::{Registry, Skill, parallel_map};
-use metier_core::error::ErrorKind;
+use metier_core::error::{ErrorKind, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::policy::ToolFilter;
 use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri};
@@ -21,6 +21,20 @@ use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri};
 const MAX_GONE: usize = 1_000;
 /// What a model reads about a skill whose files cannot be read.
 const BROKEN: &str = "its files have an error";
+
+/// The files of the skills by their addresses, each with its size and digest where it has them.
+pub(super) type FileVersions = BTreeMap<String, FileFacts>;
+pub(super) type FileFacts = Option<(u64, String)>;
+
+/// What the server offers, and how often each list has changed.
+#[derive(Clone, Default)]
+pub(super) struct Offer {
+    pub(super) inventory: Arc<Inventory>,
+    pub(super) tools: u64,
+    pub(super) prompts: u64,
+    /// `None` until they were looked at for the first time.
+    pub(super) files: Option<Arc<FileVersions>>,
+}
 
 /// The skills and tools of one moment, in a fixed order.
 #[derive(Default)]
@@ -281,6 +295,42 @@ fn tools_by_skill(last: Option<&Inventory>) -> HashMap<&str, Vec<&ServedTool>> {
 /// Whether its contract cannot be read, so that it cannot run until it is mended.
 fn is_broken(engine: &Engine, skill: &Skill) -> bool {
     engine.availability(skill).reason.is_some_and(|reason| reason.kind() == ErrorKind::InvalidSkill)
+}
+
+/// Why a tool that was offered before is not any more. Looks at the files of its skill.
+pub(super) fn gone_error((engine, inventory): (&Engine, &Inventory), gone: &GoneTool) -> SkillError {
+    let registry = engine.registry();
+    match registry.find(&gone.address).and_then(|skill| engine.trusted_files(skill)) {
+        Err(error) if inventory.skill(&gone.skill).is_none() => changed_error(&gone.skill, &error),
+        _ => {
+            let skill = shown_line(&gone.skill);
+            let reason = inventory.reasons.get(&gone.skill).map(|reason| shown_line(reason));
+            let sentence = match reason {
+                Some(reason) => format!("the skill {skill} does not offer this tool at present: {reason}"),
+                None => format!("the skill {skill} was changed and does not offer this tool any more"),
+            };
+            SkillError::new(ErrorKind::InvalidArgument, sentence).with_help("list the tools again")
+        }
+    }
+}
+
+/// The error of a skill that is not what it was, without what its files say.
+pub(super) fn changed_error(skill: &str, error: &SkillError) -> SkillError {
+    let skill = shown_line(skill);
+    let (sentence, help) = match error.kind() {
+        ErrorKind::InvalidSkill => (
+            format!("the skill {skill} cannot be loaded at present: its files have an error"),
+            "a person can validate it to see where",
+        ),
+        ErrorKind::UnknownSkill => {
+            (format!("the skill {skill} was removed, or has another name now"), "list the tools again")
+        }
+        _ => (
+            format!("the skill {skill} is not trusted any more: its files changed, or its trust was revoked"),
+            "a person can look at it and trust it again",
+        ),
+    };
+    SkillError::new(error.kind(), sentence).with_help(help).with_hint(error.hint().cloned())
 }
 
 impl ServedTool {

@@ -18,56 +18,43 @@
 //! each caller, and reads files and runs skills on further threads.
 
 mod arguments;
-mod attachments;
 mod backlog;
 mod call;
-mod call_errors;
 mod call_queue;
-mod caller;
-#[cfg(unix)]
-mod change_results;
 #[cfg(unix)]
 mod change_sets;
 #[cfg(unix)]
 mod change_tools;
-mod changes;
+mod client;
 mod client_model;
-mod completion;
 mod disclosure;
 mod elicitation;
-mod form_trust;
 mod forms;
 mod handler;
 mod http;
 mod inventory;
-mod list_changes;
 mod message;
 mod notices;
 mod options;
 mod paging;
 mod plan_journals;
 mod postponed_request;
-mod progress;
-mod prompt_requests;
 mod prompts;
 mod question;
 #[cfg(unix)]
 mod refusal_question;
 mod request_state;
-mod resource_requests;
 mod resources;
 mod results;
 mod server;
 mod session_tasks;
 mod skill_content;
+mod skill_watcher;
 mod skills_extension;
 mod stdio;
+mod subscriptions;
 mod task;
-mod task_call;
 mod task_messages;
-mod task_subscriptions;
-mod tool_calls;
-mod tool_run;
 mod tools;
 
 pub use self::http::{BearerToken, McpHttpOptions};

@@ -1,12 +1,14 @@
 //! Requests of revisions without sessions: what has to be asked first is the answer, and the client sends the request again with
 //! what a person said.
 
+use rmcp::ErrorData;
 use rmcp::model::{
     ElicitRequest, ElicitResult, InputRequest, InputRequests, InputRequiredResult, InputResponses, JsonObject,
 };
+use sha2::{Digest, Sha256};
 
+use super::client::Handler;
 use super::elicitation::{APPROVAL, PostponingApprover};
-use super::form_trust::FormTrust;
 use super::forms::Form;
 use super::question::{self, AnswerMemory};
 use super::request_state::{RequestState, RequestStates, StateOwner};
@@ -14,6 +16,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::ApprovalRequest;
 #[cfg(unix)]
 use metier_core::policy::Approval;
+use metier_core::policy::SkillDigest;
 
 /// A request, with the answers that it brought.
 pub(super) struct PostponedRequest<'a> {
@@ -134,4 +137,37 @@ impl<'a> PostponedRequest<'a> {
 
 fn owned_entry((name, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {
     (name.clone(), value.clone())
+}
+
+/// What a form is bound to.
+#[derive(Default)]
+pub(super) struct FormTrust {
+    /// Whether its skill is still trusted; the form of another is not shown.
+    pub(super) is_trusted: bool,
+    /// What its answers are for: the digest of the files of the skill, if it has one, and the forms that are shown.
+    pub(super) digest: Option<String>,
+}
+
+impl Handler {
+    /// Reads the files of the skill, if it has forms.
+    pub(super) async fn form_trust(&self, skill: &str, forms: &[Form]) -> Result<FormTrust, ErrorData> {
+        if forms.is_empty() {
+            return Ok(FormTrust { is_trusted: true, digest: None });
+        }
+        let (name, shown) = (skill.to_owned(), SkillDigest::new(Sha256::digest(format!("{forms:?}")).into()));
+        self.read(None, move |engine, inventory, _| {
+            let Some(served) = inventory.skill(&name) else { return FormTrust::default() };
+            match engine.trusted_files(&served.skill) {
+                Ok(trusted) => {
+                    FormTrust { is_trusted: true, digest: Some(format!("{} {shown}", trusted.digest)) }
+                }
+                // A skill may have no digest, because of what else lies in its folder.
+                Err(_) => FormTrust {
+                    is_trusted: engine.trust_state(&served.skill).is_trusted(),
+                    digest: Some(shown.to_string()),
+                },
+            }
+        })
+        .await
+    }
 }

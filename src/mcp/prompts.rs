@@ -1,11 +1,24 @@
-//! Prompts: the skills that people may choose, each with what they want done and the inputs that its contract names.
+//! Prompts: the skills that people may choose, each with what they want done, the inputs that its contract names, and the files that the skill
+//! attaches. A person is asked with a form for inputs that were left out.
 
-use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{
+    ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, Prompt,
+    PromptArgument, PromptMessage, Role,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 
-use super::attachments::attachments;
+use super::backlog::json_size;
+use super::client::{Handler, request_error, set_size};
+use super::forms::{Form, ask_forms, forms};
 use super::inventory::{Inventory, ServedSkill};
-use super::skill_content::{activation, shown_line};
+use super::postponed_request::{Filled, PostponedRequest};
+use super::request_state::StateOwner;
+use super::resources::{contents, invisible_notice};
+use super::skill_content::{activation, file_uri, mime_type, read_file, shown_line};
 use crate::engine::Engine;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -99,4 +112,94 @@ fn inputs(skill: &Skill) -> Vec<(PromptArgument, &str)> {
         .take(MAX_INPUTS)
         .map(|name| (argument(name), name.as_str()))
         .collect()
+}
+
+impl Handler {
+    pub(super) async fn answer_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let inventory = self.inventory();
+        let served = inventory.skill(&request.name).filter(|served| served.is_for_people);
+        let forms = served.map(|served| forms(&served.skill)).unwrap_or_default();
+        let trust = self.form_trust(&request.name, &forms).await?;
+        let values = Value::Object(request.arguments.unwrap_or_default());
+        let mut given = values.as_object().cloned().unwrap_or_default();
+        // A client sends an argument that its person left out as an empty text.
+        given.retain(|_, value| *value != "");
+        let name = request.name;
+        let arguments = if let Some(states) = self.request_states(context) {
+            let owner = StateOwner { name: &name, ..self.state_owner(context, "prompts/get", &values) };
+            let (state, responses) = (request.request_state.as_deref(), request.input_responses);
+            let postponed = PostponedRequest::open(states, owner, state, responses);
+            let mut postponed = postponed.map_err(|error| request_error(&error))?;
+            match postponed.fill(&forms, trust, given.clone()) {
+                Ok(Filled::Question(question)) => return Ok(GetPromptResponse::InputRequired(*question)),
+                Ok(Filled::Arguments(filled)) => filled,
+                // No input of a prompt is required: the model asks for what is missing.
+                Err(_) => given,
+            }
+        } else if !trust.is_trusted {
+            given
+        } else {
+            self.ask_for_prompt(&forms, given, context).await
+        };
+        let result = self
+            .read(Some(context), move |engine, inventory, _| {
+                prompt(engine, inventory, &name, &arguments).map(|prompt| (json_size(&prompt), prompt))
+            })
+            .await?;
+        result
+            .map(|(size, prompt)| set_size(context, size, prompt).into())
+            .map_err(|error| request_error(&error))
+    }
+
+    async fn ask_for_prompt(
+        &self,
+        forms: &[Form],
+        given: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> JsonObject {
+        let Some(elicitor) = self.elicitor(context, None) else { return given };
+        let Ok(_waiting) = self.server.queue.enter(self.caller().number) else { return given };
+        let cancelled = std::pin::pin!(context.ct.cancelled());
+        ask_forms(forms, given.clone(), &elicitor, cancelled).await.unwrap_or(given)
+    }
+}
+
+/// The most bytes of all files of one prompt.
+const MAX_BYTES: usize = 8 << 20;
+/// The pictures that models look at; others are files.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// A message for each file, and one about its invisible characters. Reads them; `output` if they are too large together.
+pub(super) fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMessage>> {
+    let paths = skill.contract().map_or(&[][..], |contract| &contract.attachments);
+    let (mut messages, mut size) = (Vec::new(), 0);
+    for path in paths {
+        let content = read_file(engine, skill, path)?;
+        size += content.len();
+        if size > MAX_BYTES {
+            let sentence = format!(
+                "the files of the prompt {} have more than {} MiB, up to {}",
+                shown_line(skill.name()),
+                MAX_BYTES >> 20,
+                shown_line(path)
+            );
+            return Err(SkillError::new(ErrorKind::Output, sentence));
+        }
+        let (kind, notice) = (mime_type(path), invisible_notice(&content));
+        let block = if PICTURES.contains(&kind) {
+            ContentBlock::image(STANDARD.encode(content), kind)
+        } else if kind.starts_with("audio/") {
+            ContentBlock::audio(STANDARD.encode(content), kind)
+        } else {
+            let uri = file_uri(skill.name(), path);
+            ContentBlock::resource(contents(content, &uri).with_mime_type(kind))
+        };
+        messages.push(PromptMessage::new(Role::User, block));
+        messages.extend(notice.map(|notice| PromptMessage::new_text(Role::User, notice)));
+    }
+    Ok(messages)
 }

@@ -1,20 +1,27 @@
-//! Resources: the files of the skills, with their sizes and digests, and results that were too large for an answer.
+//! Resources: the files of the skills, with their sizes and digests, results that were too large for an answer, and what skills offer at
+//! addresses of their own; and the completion of addresses.
 
 use base64::Engine as _;
-use rmcp::ErrorData;
-use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
-use serde_json::json;
+use rmcp::model::{
+    CacheScope, CompleteRequestParams, CompletionInfo, MetaObject, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference, Resource, ResourceContents, ResourceTemplate,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::{Value, json};
 
 use super::backlog::{LIST_BYTES, json_size};
+use super::client::{Handler, request_error, set_size};
 use super::inventory::{Inventory, OfferedResource};
 use super::paging::{PAGE, unknown_cursor_error};
-use super::results::ResultStore;
+use super::results::{ResultStore, is_base64};
 use super::skill_content::{
-    file_uri, files, invisible_characters, mime_type, parse_file_uri, read_file, shown_line,
+    file_uri, files, invisible_characters, mime_type, parse_file_uri, read_file, shown_line, shown_text,
 };
 use crate::engine::Engine;
 use crate::registry::{ListedFile, Skill};
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_skill::contract::ResourceSource;
 
 /// The form of the addresses of files.
 pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
@@ -175,4 +182,164 @@ pub(super) fn find_file<'a>(inventory: &'a Inventory, uri: &str) -> Result<(&'a 
         let shown = metier_core::excerpt::shorten(&shown_line(uri), 200);
         SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
     })
+}
+
+/// The most bytes of what a tool answers.
+const MAX_CONTENT: usize = 8 << 20;
+
+impl Handler {
+    pub(super) async fn answer_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> std::result::Result<ReadResourceResponse, ErrorData> {
+        let (inventory, uri) = (self.inventory(), request.uri);
+        let result = if let Some(offered) = inventory.resource(&uri) {
+            self.read_offered(&inventory, offered, &uri, context).await?
+        } else {
+            let read = self.read(Some(context), move |engine, inventory, session| {
+                let store = &session.caller.results;
+                let result = read(engine, inventory, store, &uri);
+                result
+                    .map(|result| (json_size(&result), result))
+                    .map_err(|error| resource_error(&error, &uri))
+            });
+            let (size, result) = read.await??;
+            set_size(context, size, result)
+        };
+        Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn read_offered(
+        &self,
+        inventory: &Inventory,
+        offered: &OfferedResource,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> std::result::Result<ReadResourceResult, ErrorData> {
+        let tool = match &offered.resource.source {
+            ResourceSource::File(path) => return self.read_offered_file(offered, path, uri, context).await,
+            ResourceSource::Tool(tool) => inventory.tool_of_skill(&offered.skill, tool),
+            _ => None,
+        };
+        let (tool, arguments) =
+            tool.zip(offered.arguments(uri)).ok_or_else(|| resource_error(&missing(uri), uri))?;
+        let outcome = self.run_without_questions(tool, arguments, context).await;
+        let contents = outcome.result.and_then(|value| tool_contents(offered, uri, value));
+        let contents = contents.map_err(|error| run_error(&error))?;
+        // To measure a large value takes long, and the thread of the server serves everyone.
+        let measure = tokio::task::spawn_blocking(move || {
+            let result = ReadResourceResult::new(vec![contents]);
+            (json_size(&result), result)
+        });
+        let (size, result) =
+            measure.await.map_err(|_| ErrorData::internal_error("the request failed", None))?;
+        Ok(set_size(context, size, result))
+    }
+
+    async fn read_offered_file(
+        &self,
+        offered: &OfferedResource,
+        path: &str,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> std::result::Result<ReadResourceResult, ErrorData> {
+        let (offered, path, uri) = (offered.clone(), path.to_owned(), uri.to_owned());
+        let read = self.read(Some(context), move |engine, inventory, _| {
+            let served = inventory.skill(&offered.skill).ok_or_else(|| missing(&uri));
+            let file = served.and_then(|served| read_file(engine, &served.skill, &path));
+            let file = file.map_err(|error| resource_error(&error, &uri))?;
+            let result = file_result(file, &uri, offered.mime_type("text/plain"));
+            Ok((json_size(&result), result))
+        });
+        let (size, result) = read.await??;
+        Ok(set_size(context, size, result))
+    }
+}
+
+/// What a tool answered: a text, bytes as `{"blob": BASE64}`, or any other value as JSON.
+fn tool_contents(offered: &OfferedResource, uri: &str, value: Value) -> Result<ResourceContents> {
+    let blob = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("blob"));
+    let is_blob = blob.is_some_and(is_base64);
+    let (text, found_type) = match value {
+        Value::Object(mut object) if is_blob => {
+            let blob = object.shift_remove("blob").and_then(|blob| blob.as_str().map(str::to_owned));
+            (blob.unwrap_or_default(), "application/octet-stream")
+        }
+        Value::String(text) => (text, "text/plain"),
+        value => (value.to_string(), "application/json"),
+    };
+    if text.len() > MAX_CONTENT {
+        let sentence = format!(
+            "the resource has {} bytes, and at most {} MiB can be read",
+            text.len(),
+            MAX_CONTENT >> 20
+        );
+        return Err(SkillError::new(ErrorKind::Output, sentence));
+    }
+    let contents =
+        if is_blob { ResourceContents::blob(text, uri) } else { ResourceContents::text(text, uri) };
+    Ok(contents.with_mime_type(offered.mime_type(found_type)))
+}
+
+/// The error of a resource whose tool failed.
+fn run_error(error: &SkillError) -> ErrorData {
+    let mut sentence = shown_text(error.message());
+    for violation in error.violations() {
+        sentence.extend([format!("; {}", shown_line(&violation.to_string()))]);
+    }
+    let sentence = metier_core::excerpt::shorten(&sentence, 2_000);
+    let help = error.help().map(|help| metier_core::excerpt::shorten(&shown_text(help), 2_000));
+    let data = Some(json!({"kind": error.kind().name(), "help": help}));
+    match error.kind() {
+        ErrorKind::InvalidInput => ErrorData::invalid_params(sentence, data),
+        _ => ErrorData::internal_error(sentence, data),
+    }
+}
+
+fn missing(uri: &str) -> SkillError {
+    let shown = metier_core::excerpt::shorten(&shown_line(uri), 200);
+    SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
+}
+
+fn resource_error(error: &SkillError, uri: &str) -> ErrorData {
+    match error.kind() {
+        ErrorKind::InvalidArgument => {
+            let sentence = shown_text(error.message());
+            let uri = metier_core::excerpt::shorten(&shown_line(uri), 2_000);
+            ErrorData::resource_not_found(sentence, Some(json!({"uri": uri})))
+        }
+        _ => request_error(error),
+    }
+}
+
+/// The values that begin with what was typed. What is asked of a prompt is free text, for which there is none.
+pub(super) fn complete(
+    engine: &Engine,
+    inventory: &Inventory,
+    request: &CompleteRequestParams,
+) -> CompletionInfo {
+    let mut values = match &request.r#ref {
+        Reference::Resource(reference) if reference.uri == TEMPLATE => values(engine, inventory, request),
+        _ => Vec::new(),
+    };
+    values.retain(|value| value.starts_with(&request.argument.value));
+    let total = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    let has_more = values.len() > CompletionInfo::MAX_VALUES;
+    values.truncate(CompletionInfo::MAX_VALUES);
+    CompletionInfo::with_pagination(values, Some(total), has_more).unwrap_or_default()
+}
+
+fn values(engine: &Engine, inventory: &Inventory, request: &CompleteRequestParams) -> Vec<String> {
+    match request.argument.name.as_str() {
+        "name" => inventory.for_models().map(|skill| skill.name().to_owned()).collect(),
+        "path" => {
+            let context = request.context.as_ref().and_then(|context| context.arguments.as_ref());
+            let name = context.and_then(|arguments| arguments.get("name"));
+            let served = name.and_then(|name| inventory.skill(name)).filter(|served| served.is_for_models);
+            let files = served.and_then(|served| skill_files(engine, &served.skill).ok());
+            files.unwrap_or_default().into_iter().map(|file| file.path).collect()
+        }
+        _ => Vec::new(),
+    }
 }

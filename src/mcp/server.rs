@@ -6,15 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::call::Calls;
-use super::caller::Caller;
-use super::changes::{Offer, watch_skills};
-use super::handler::Handler;
+use super::client::{Caller, Handler, ServerState};
+use super::handler::server_tools;
 use super::http::{self, McpHttpOptions};
-use super::inventory::Inventory;
+use super::inventory::{Inventory, Offer};
 use super::notices::{self, NoticeSender};
 use super::options::McpOptions;
 use super::question::AnswerMemory;
+use super::skill_watcher::watch_skills;
 use super::stdio::Stdio;
 use crate::engine::Engine;
 use metier_core::error::{ErrorKind, Result, SkillError};
@@ -54,7 +53,7 @@ impl McpServer {
 
     /// The names of the tools that a client sees, sorted.
     pub fn tool_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = super::handler::server_tools(&self.inventory, self.options.previews)
+        let mut names: Vec<String> = server_tools(&self.inventory, self.options.previews)
             .iter()
             .map(|tool| tool.name.to_string())
             .collect();
@@ -107,44 +106,38 @@ impl McpServer {
     }
 }
 
-/// A server that runs on the executor, with the calls of all its clients.
+/// A server that runs on the executor.
 struct Serving {
-    engine: Engine,
-    name: String,
-    calls: Arc<Calls>,
-    offers: watch::Receiver<Offer>,
+    state: Arc<ServerState>,
     watching: JoinHandle<()>,
-    /// Cancelled when the client is gone, too, which is no business of the token of the caller.
-    cancel: CancelToken,
 }
 
 impl Serving {
     fn start(server: McpServer, callers: usize) -> Self {
         let McpServer { engine, options, inventory } = server;
+        // It is cancelled when the client is gone, too, which is no business of the token of the caller.
         let cancel = options.cancel.child();
-        let (name, listener) = (options.name.clone(), options.notice_listener.clone());
-        let calls = Arc::new(Calls::new(engine.clone(), options.cancel(cancel.clone()), callers));
+        let listener = options.notice_listener.clone();
         let inventory = Arc::new(inventory);
         let offer = Offer { inventory: inventory.clone(), ..Offer::default() };
         let (sender, offers) = watch::channel(offer);
+        let state = Arc::new(ServerState::new(engine.clone(), options.cancel(cancel), offers, callers));
         let first = notices::serving_notice(&inventory.states, inventory.tools.len(), engine.project());
         let notices = NoticeSender::start(listener, &first);
         let report = move |notice| notices.send(notice);
-        let watching = tokio::spawn(watch_skills(engine.clone(), sender, report));
-        Self { engine, name, calls, offers, watching, cancel }
+        let watching = tokio::spawn(watch_skills(engine, sender, report));
+        Self { state, watching }
     }
 
-    /// What handles the requests of the one client over standard input and output.
-    fn handler(&self, caller: Arc<Caller>) -> Handler {
-        let (engine, name, calls) = (self.engine.clone(), self.name.clone(), self.calls.clone());
-        Handler::new(engine, name, calls, self.offers.clone(), caller)
+    fn cancel(&self) -> &CancelToken {
+        &self.state.options.cancel
     }
 
     /// Ends what still runs.
     async fn finish(self) {
         self.watching.abort();
-        self.calls.cancel().cancel();
-        self.calls.finish().await;
+        self.cancel().cancel();
+        self.state.finish().await;
     }
 
     async fn serve_http(self, options: McpHttpOptions) -> Result<()> {
@@ -158,20 +151,17 @@ impl Serving {
             .enumerate()
             .map(|(number, identity)| Arc::new(Caller::new(number, identity, answers)))
             .collect();
-        let parts = (self.engine.clone(), self.name.clone(), self.calls.clone(), self.offers.clone());
-        let handler = move |caller: Arc<Caller>| {
-            let (engine, name, calls, offers) = parts.clone();
-            Handler::new(engine, name, calls, offers, caller)
-        };
-        http::serve(options, handler, callers, self.cancel.clone(), self.finish()).await
+        let (state, cancel) = (self.state.clone(), self.cancel().clone());
+        let handler = move |caller: Arc<Caller>| Handler::new(state.clone(), caller);
+        http::serve(options, handler, callers, cancel, self.finish()).await
     }
 
     async fn serve_stdio(self) -> Result<()> {
-        let (cancel, caller) = (self.cancel.clone(), Arc::new(Caller::user()));
+        let (cancel, caller) = (self.cancel().clone(), Arc::new(Caller::user()));
         let (stdio, written) = Stdio::start(caller.backlog.clone(), cancel.clone())
             .map_err(|source| SkillError::io("failed to start the threads of the server", source))?;
         let result = tokio::select! {
-            result = rmcp::serve_server(self.handler(caller), stdio) => result,
+            result = rmcp::serve_server(Handler::new(self.state.clone(), caller), stdio) => result,
             _ = cancel.cancelled() => return Ok(()),
         };
         let result = match result {

@@ -14,7 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::handler::{Handler, reserve};
+use super::client::{Handler, reserve};
 use super::paging::page;
 use super::task::{Task, follow};
 use super::task_messages::{related, requested_lifetime, state};
@@ -57,7 +57,7 @@ impl Handler {
         lifetime: Result<std::time::Duration, ErrorData>,
     ) -> Result<Value, ErrorData> {
         let call: CallToolRequestParams = params(request)?;
-        let token = self.calls().cancel().child();
+        let token = self.server.options.cancel.child();
         let Some(task) = Task::for_session(owner, token, lifetime?) else {
             return Err(ErrorData::internal_error("the system has no random numbers", None));
         };
@@ -139,7 +139,7 @@ impl Handler {
             result.shift_remove("resultType");
         }
         for tool in tools["tools"].as_array_mut().into_iter().flatten() {
-            if tool["name"].as_str().is_some_and(|name| self.is_skill_tool(name)) {
+            if tool["name"].as_str().is_some_and(|name| self.inventory().tool(name).is_some()) {
                 tool["execution"] = json!({"taskSupport": "optional"});
             }
         }

@@ -19,8 +19,7 @@ use super::caller_thread::CallerThread;
 use super::message_body::{BodyRefusal, MAX_BODY, MessageBodies};
 use super::sessions::Sessions;
 use crate::mcp::backlog::{Answer, Backlog, CountedBytes};
-use crate::mcp::caller::Caller;
-use crate::mcp::handler::Handler;
+use crate::mcp::client::{Caller, Handler};
 use crate::mcp::message::{MessageText, RefusedMessage, SentId, read_message, typed_message};
 
 /// After so long an answer begins without its response.

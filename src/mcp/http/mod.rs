@@ -2,8 +2,8 @@
 //!
 //! A request passes, in this order: the bound on connections, the check of its `Host` and `Origin`, the check of its token, the
 //! forms of an answer that it accepts, the bounds of its message, the strict reading of its JSON. Only then `rmcp` sees it, which knows
-//! the rules of each revision. Each
-//! token has sessions and results of its own, and a thread for all that follows the check of the token.
+//! the rules of each revision and reads the text itself. Each token has sessions and results of its own, and a thread for all that follows
+//! the check of the token.
 
 mod access;
 mod answer_form;
@@ -22,8 +22,7 @@ pub use self::options::{BearerToken, McpHttpOptions};
 use self::access::AccessRules;
 use self::caller_thread::CallerThread;
 use self::endpoint::{CallerService, Endpoint};
-use super::caller::Caller;
-use super::handler::Handler;
+use super::client::{Caller, Handler};
 use metier_core::error::Result;
 use metier_core::policy::CancelToken;
 

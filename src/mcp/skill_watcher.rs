@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::inventory::{Inventory, OfferedResource};
+use super::inventory::{FileFacts, FileVersions, Inventory, Offer, OfferedResource};
 use super::notices::{self, McpNotice};
 use super::resources::skill_files;
 use super::skill_content::file_uri;
@@ -25,20 +25,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Looks that a check asks for take at most this part of the time.
 const MAX_CHECKED_SHARE: u32 = 4;
-
-/// The files of the skills by their addresses, each with its size and digest where it has them.
-pub(super) type FileVersions = BTreeMap<String, FileFacts>;
-type FileFacts = Option<(u64, String)>;
-
-/// What the server offers, and how often each list has changed.
-#[derive(Clone, Default)]
-pub(super) struct Offer {
-    pub(super) inventory: Arc<Inventory>,
-    pub(super) tools: u64,
-    pub(super) prompts: u64,
-    /// `None` until they were looked at for the first time.
-    pub(super) files: Option<Arc<FileVersions>>,
-}
 
 /// The lists as clients see them, or digests of them.
 struct ListVersions {
