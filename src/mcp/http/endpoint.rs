@@ -1,14 +1,15 @@
 //! Answers one request over HTTP: who may send it, what it says, and the part of the server that its caller has.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -155,9 +156,9 @@ impl CallerService {
                 return unavailable("too many large messages of this token were not answered yet", "10");
             }
         };
-        let MessageText { value: message, is_changed } = match parse(&body) {
-            Ok(parsed) => parsed,
-            Err(refused) => return json_error(StatusCode::BAD_REQUEST, &refused),
+        let MessageText { value: message, is_changed } = match read_message(&body) {
+            Ok(text) => text,
+            Err(refused) => return json_error(StatusCode::BAD_REQUEST, &refused).map(BodyExt::boxed_unsync),
         };
         let is_of = |method: &str| message.get("method").is_some_and(|own| own == method);
         if is_of("subscriptions/listen") && !forms.events {
@@ -176,8 +177,8 @@ impl CallerService {
         if !forms.events {
             parts.extensions.insert(ResponseOnly);
         }
-        let (service, request) = (self.service.clone(), Request::from_parts(parts, Full::new(body)));
-        let in_form = async move { in_accepted_form(service.handle(request).await, forms).await };
+        let service = self.service.clone();
+        let in_form = async move { in_accepted_form(handle(service, parts, body).await, forms).await };
         let response = if forms.events {
             begin_within(FIRST_BYTES, in_form).await
         } else {
@@ -187,22 +188,42 @@ impl CallerService {
     }
 }
 
-/// The message of a body, if it is one.
-fn parse(body: &[u8]) -> Result<MessageText, RefusedMessage> {
-    let text = read_message(body)?;
-    typed_message(text.value.clone(), body)?;
-    Ok(text)
+/// What `rmcp` answers to a message, whose text it reads once more, for it takes none that was read. What it has no type for is refused with the
+/// id of its request.
+async fn handle(
+    service: StreamableHttpService<Handler, Sessions>,
+    parts: Parts,
+    body: Bytes,
+) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut handled = pin!(service.handle(Request::from_parts(parts, Full::new(body.clone()))));
+    let answer = tokio::select! {
+        biased;
+        answer = &mut handled => answer,
+        // It has read the text when it waits for the first time, so that the text takes no memory while a call runs.
+        () = std::future::ready(()) => {
+            drop(body);
+            return handled.await;
+        }
+    };
+    if answer.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return answer;
+    }
+    match read_message(&body).and_then(|text| typed_message(text.value, &body)) {
+        // It is not the message that is refused.
+        Ok(_) => answer,
+        Err(refused) => json_error(StatusCode::BAD_REQUEST, &refused),
+    }
 }
 
 fn too_large(id: Option<SentId>) -> Response<ResponseBody> {
     let refused = RefusedMessage::too_large(MAX_BODY, id);
-    let mut response = json_error(StatusCode::PAYLOAD_TOO_LARGE, &refused);
+    let mut response = json_error(StatusCode::PAYLOAD_TOO_LARGE, &refused).map(BodyExt::boxed_unsync);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-fn json_error(status: StatusCode, refused: &RefusedMessage) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::from(refused.answer()).boxed_unsync());
+fn json_error(status: StatusCode, refused: &RefusedMessage) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::from(refused.answer()).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
