@@ -26,13 +26,12 @@ use super::elicitation::{ElicitingApprover, Elicitor, PostponingApprover, TaskAp
 use super::forms::ask_forms;
 use super::inventory::{Inventory, ServedTool, changed_error, gone_error};
 use super::plan_journals::{PlanJournal, PlanJournals};
-use super::postponed_request::{Filled, FormTrust, PostponedRequest};
+use super::postponed_request::{Filled, FormTrust, PostponedRequest, StateOwner};
 #[cfg(unix)]
 use super::question;
 use super::question::AnswerMemory;
 #[cfg(unix)]
 use super::refusal_question::{CountedApprover, PersonAsker, RefusalQuestion};
-use super::request_state::StateOwner;
 use super::results::{Audience, MAX_TEXT, call_result, content_size, error_result};
 use super::skill_content::{shown_line, shown_text};
 use super::task::{Task, TaskStore};

@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 
 use super::change_sets::ChangeSetRef;
 use super::client::{Handler, client_name, request_error, set_size};
-use super::postponed_request::PostponedRequest;
+use super::postponed_request::{PostponedRequest, StateOwner};
 use super::question::{self, AnswerMemory, Question};
-use super::request_state::StateOwner;
 use super::results::{Audience, content_size, error_result, shortened_text};
 use super::skill_content::{shown_line, shown_text};
 use super::tools::{APPLY_CHANGES, DISCARD_CHANGES, title_from_names};

@@ -8,6 +8,7 @@ use rmcp::RoleServer;
 use rmcp::model::ErrorData;
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
@@ -17,16 +18,18 @@ use super::call_queue::CallQueue;
 use super::change_sets::ChangeSets;
 use super::disclosure::ActivatedSkills;
 use super::elicitation::{Elicitor, can_ask};
+use super::forms::Form;
 use super::inventory::{Inventory, Offer};
 use super::options::McpOptions;
 use super::plan_journals::PlanJournals;
+use super::postponed_request::{FormTrust, RequestStates, StateOwner};
 use super::question::AnswerMemory;
-use super::request_state::{RequestStates, StateOwner};
 use super::results::ResultStore;
 use super::skill_content::shown_text;
 use super::task::{Task, TaskStore};
 use crate::engine::Engine;
 use metier_core::error::{ErrorKind, SkillError};
+use metier_core::policy::SkillDigest;
 
 /// Requests of one caller for which files are read at a time.
 const MAX_READERS: usize = 2;
@@ -203,6 +206,28 @@ impl Handler {
             answer.set_size(LIST_BYTES);
         }
         result.map_err(|_| ErrorData::internal_error("the request failed", None))
+    }
+
+    /// Reads the files of the skill, if it has forms.
+    pub(super) async fn form_trust(&self, skill: &str, forms: &[Form]) -> Result<FormTrust, ErrorData> {
+        if forms.is_empty() {
+            return Ok(FormTrust { is_trusted: true, digest: None });
+        }
+        let (name, shown) = (skill.to_owned(), SkillDigest::new(Sha256::digest(format!("{forms:?}")).into()));
+        self.read(None, move |engine, inventory, _| {
+            let Some(served) = inventory.skill(&name) else { return FormTrust::default() };
+            match engine.trusted_files(&served.skill) {
+                Ok(trusted) => {
+                    FormTrust { is_trusted: true, digest: Some(format!("{} {shown}", trusted.digest)) }
+                }
+                // A skill may have no digest, because of what else lies in its folder.
+                Err(_) => FormTrust {
+                    is_trusted: engine.trust_state(&served.skill).is_trusted(),
+                    digest: Some(shown.to_string()),
+                },
+            }
+        })
+        .await
     }
 
     /// What questions need that are the answer of a request; `None` in sessions, and if the client cannot ask.

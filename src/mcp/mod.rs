@@ -43,7 +43,6 @@ mod prompts;
 mod question;
 #[cfg(unix)]
 mod refusal_question;
-mod request_state;
 mod resources;
 mod results;
 mod server;
