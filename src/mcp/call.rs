@@ -17,8 +17,9 @@ use tokio::task::JoinHandle;
 
 use super::arguments::has_null_field;
 use super::backlog::Answer;
+use super::call_queue::{Running, Waiting};
 #[cfg(unix)]
-use super::change_tools::add_to_result;
+use super::change_sets::{self, Proposal, add_to_result};
 use super::client::{
     Caller, Handler, ServerState, Session, answer_of, client_name, needs_objects, request_error, set_size,
 };
@@ -38,7 +39,7 @@ use super::task::{Task, TaskStore};
 use super::task_messages::related_notification;
 use super::tools::SkillTool;
 #[cfg(unix)]
-use super::tools::is_change_tool;
+use super::tools::{DISCARD_CHANGES, is_change_tool};
 use super::{client_model, disclosure};
 use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome, Preview};
@@ -293,6 +294,75 @@ impl Handler {
     }
 }
 
+/// Find: tools that apply or discard what calls in a copy of the project would change.
+#[cfg(unix)]
+impl Handler {
+    /// Applies what an earlier call of the same caller would change, after a person has agreed, or discards it.
+    async fn answer_change_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> ProtocolResult<CallToolResponse> {
+        let arguments = request.arguments.clone().unwrap_or_default();
+        if request.name == DISCARD_CHANGES {
+            let discarded = self.read(Some(context), move |engine, _, session| {
+                change_sets::discard(engine, &session.caller.change_sets.find(&arguments)?)
+            });
+            return Ok(discarded.await?.unwrap_or_else(|error| error_result(&error)).into());
+        }
+        let proposal = self.read(Some(context), move |engine, _, session| {
+            Proposal::read(engine, session.caller.change_sets.find(&arguments)?)
+        });
+        let Proposal { made, question, form } = match proposal.await? {
+            Ok(proposal) => proposal,
+            Err(error) => return Ok(error_result(&error).into()),
+        };
+        let waiting = match self.server.queue.enter(self.caller().number) {
+            Ok(waiting) => waiting,
+            Err(error) => return Ok(error_result(&error).into()),
+        };
+        let values = Value::Object(request.arguments.unwrap_or_default());
+        let answer = if let Some(states) = self.request_states(context) {
+            let owner =
+                StateOwner { name: &request.name, ..self.state_owner(context, "tools/call", &values) };
+            let (state, responses) = (request.request_state.as_deref(), request.input_responses);
+            let mut postponed = PostponedRequest::open(states, owner, state, responses)
+                .map_err(|error| request_error(&error))?;
+            match postponed.answer_to(&question) {
+                Some(answer) => answer,
+                None => match postponed.ask(question, form) {
+                    Ok(question) => return Ok(question.into()),
+                    Err(error) => return Ok(error_result(&error).into()),
+                },
+            }
+        } else if let Some(elicitor) = self.elicitor(context, None) {
+            let answer = elicitor.ask(form, context.ct.cancelled(), change_sets::QUESTION_TIMEOUT).await;
+            answer.map_or(Approval::No, |answer| question::approval(&answer, AnswerMemory::Once))
+        } else {
+            // What waits is the change set itself, also in a server that parks calls.
+            let sentence = "the changes take the agreement of a person, and this client cannot ask one; they wait as a change set, not as a pending call";
+            let help = format!(
+                "a person can apply the change set {} within a week; the call need not be repeated",
+                made.id
+            );
+            return Ok(error_result(&SkillError::new(ErrorKind::Denied, sentence).with_help(help)).into());
+        };
+        let engine = self.server.engine.clone();
+        let client = AuditClient::new(AuditFace::Mcp).with_name(&client_name(context).unwrap_or_default());
+        let applied = tokio::task::spawn_blocking(move || {
+            if answer != Approval::Once {
+                return Err(change_sets::deny(&engine, &made, client).unwrap_or_else(|error| error));
+            }
+            let applied = change_sets::apply(&engine, &made, client);
+            applied.map(|report| change_sets::apply_result(&made, &report))
+        });
+        let result = applied.await.map_err(|_| ErrorData::internal_error("the request failed", None))?;
+        drop(waiting);
+        let result = result.unwrap_or_else(|error| error_result(&error));
+        Ok(set_size(context, content_size(&result), result).into())
+    }
+}
+
 /// Read.
 impl Handler {
     /// The arguments of a call without those that are null because they are left out, and whether a person may be shown the forms for the
@@ -404,7 +474,7 @@ impl QuestionRoute {
     }
 }
 
-/// Admit.
+/// Admit: first among those that wait, then among those that run.
 impl ServerState {
     /// Runs the tool to its end. When `cancelled` ends first, the run is told to stop, and still waited for: a call has ended when
     /// its processes have.
@@ -416,11 +486,11 @@ impl ServerState {
         cancelled: impl Future<Output = ()>,
         services: CallServices,
     ) -> Outcome {
-        self.explain(tool, self.run_in_turn(caller, tool, arguments, cancelled, services).await)
+        self.explain(tool, self.run_unexplained(caller, tool, arguments, cancelled, services).await)
     }
 
     /// The same with errors in the words of the engine.
-    async fn run_in_turn(
+    async fn run_unexplained(
         &self,
         caller: &Caller,
         tool: &ServedTool,
@@ -428,12 +498,12 @@ impl ServerState {
         cancelled: impl Future<Output = ()>,
         services: CallServices,
     ) -> Outcome {
-        let outcome = self.admit(caller, tool, arguments, cancelled, services).await;
+        let outcome = self.run_in_turn(caller, tool, arguments, cancelled, services).await;
         outcome.unwrap_or_else(|error| Outcome::failed(tool.skill.clone(), error))
     }
 
-    /// Runs a call when it has a place; or why nothing of it has begun.
-    async fn admit(
+    /// The outcome of the run, or why nothing of it has begun.
+    async fn run_in_turn(
         &self,
         caller: &Caller,
         tool: &ServedTool,
@@ -448,15 +518,7 @@ impl ServerState {
             arguments = ask_forms(&tool.tool.forms, arguments, elicitor, &mut cancelled).await?;
         }
         let call = self.prepare(caller, tool, arguments, services)?;
-        let place = tokio::select! {
-            biased;
-            () = &mut cancelled => None,
-            place = async {
-                caller.backlog.writable().await;
-                waiting.turn().await
-            } => place,
-        };
-        let _place = place.ok_or_else(cancelled_error)?;
+        let _place = wait_for_turn(caller, waiting, &mut cancelled).await?;
         Ok(self.execute(call, caller.answers, cancelled).await)
     }
 
@@ -542,12 +604,28 @@ fn with_providers(
     if asks { invocation.ask_first() } else { invocation }
 }
 
-fn cancelled_error() -> SkillError {
-    SkillError::new(ErrorKind::Cancelled, "the call was cancelled before it started")
+/// Waits until the client reads its answers and the call has a place among those that run.
+async fn wait_for_turn(
+    caller: &Caller,
+    waiting: Waiting,
+    cancelled: &mut (impl Future<Output = ()> + Unpin),
+) -> Result<Running> {
+    let turn = async {
+        caller.backlog.writable().await;
+        waiting.turn().await
+    };
+    let place = tokio::select! {
+        biased;
+        () = cancelled => None,
+        place = turn => place,
+    };
+    let sentence = "the call was cancelled before it started";
+    place.ok_or_else(|| SkillError::new(ErrorKind::Cancelled, sentence))
 }
 
 /// Run.
 impl ServerState {
+    /// Runs the call, and what follows it.
     async fn execute(
         &self,
         call: PreparedCall<'_>,
@@ -778,7 +856,7 @@ impl Handler {
                 let stopped = async {
                     task.token().cancelled().await;
                 };
-                server.run_in_turn(&caller, &tool, arguments.clone(), stopped, services.clone())
+                server.run_unexplained(&caller, &tool, arguments.clone(), stopped, services.clone())
             };
             let outcome = run().await;
             // Its place among the calls that run is free meanwhile.

@@ -19,6 +19,9 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
 use metier_core::policy::Approval;
 
+/// The key of the question in an answer, and of the answer to it. No form of a skill has this name.
+pub(super) const APPROVAL: &str = "approval";
+
 /// Whether the client can show a person a form.
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let capability = context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
@@ -74,9 +77,6 @@ impl Elicitor {
 async fn withdraw(sent: RequestHandle<RoleServer>) {
     sent.cancel(Some("the call does not wait for it any more".to_owned())).await.ok();
 }
-
-/// The key of the question in an answer, and of the answer to it. No form of a skill has this name.
-pub(super) const APPROVAL: &str = "approval";
 
 /// Asks the client, and waits for its answer.
 pub(super) struct ElicitingApprover {

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::backlog::{LIST_BYTES, json_size};
 #[cfg(unix)]
-use super::change_tools;
+use super::change_sets;
 use super::client::{Handler, Session, needs_objects, request_error, reserve};
 use super::elicitation::can_ask;
 use super::inventory::{Inventory, ServedTool};
@@ -55,7 +55,7 @@ pub(super) fn server_tools(inventory: &Inventory, runs_in_copies: bool) -> Vec<T
     #[cfg_attr(not(unix), allow(unused_mut, reason = "nothing runs in a copy there"))]
     let mut tools = disclosure::tools(inventory);
     #[cfg(unix)]
-    tools.extend(runs_in_copies.then(change_tools::tools).into_iter().flatten());
+    tools.extend(runs_in_copies.then(change_sets::tools).into_iter().flatten());
     #[cfg(not(unix))]
     let _ = runs_in_copies;
     tools

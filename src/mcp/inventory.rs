@@ -21,6 +21,10 @@ use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri};
 const MAX_GONE: usize = 1_000;
 /// What a model reads about a skill whose files cannot be read.
 const BROKEN: &str = "its files have an error";
+/// The most resources that all skills offer together.
+const MAX_RESOURCES: usize = 10_000;
+/// The most characters of the name or the description of a resource.
+const MAX_TEXT: usize = 500;
 
 /// The files of the skills by their addresses, each with its size and digest where it has them.
 pub(super) type FileVersions = BTreeMap<String, FileFacts>;
@@ -365,11 +369,6 @@ fn is_hidden_from_people(skill: &Skill) -> bool {
     skill.manifest().unknown.iter().any(|key| key.is("user-invocable") && is_false(&key.value))
 }
 
-/// The most resources that all skills offer together.
-const MAX_RESOURCES: usize = 10_000;
-/// The most characters of a name or a description.
-const MAX_TEXT: usize = 500;
-
 /// A resource of a skill.
 #[derive(Clone, Debug)]
 pub(super) struct OfferedResource {
@@ -381,7 +380,7 @@ pub(super) struct OfferedResource {
 
 /// What can be read, and sentences about what is not offered because another skill has the address. A tool answers only where it is
 /// offered itself.
-pub(super) fn offered_resources<'a>(
+fn offered_resources<'a>(
     skills: impl Iterator<Item = &'a Skill>,
     has_tool: impl Fn(&str, &str) -> bool,
 ) -> (Vec<OfferedResource>, Vec<String>) {

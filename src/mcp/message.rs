@@ -10,6 +10,10 @@ use metier_core::strict_json::replace_half_surrogates;
 
 /// Requests of a batch that have an error each; a larger one has a single error.
 const MAX_BATCH: usize = 100;
+/// Maximum bytes of an id in a text that cannot be parsed, as it is written.
+const MAX_ID: usize = 64 << 10;
+/// What some programs write before a text in UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A message as JSON.
 pub(super) struct MessageText {
@@ -30,6 +34,7 @@ pub(super) struct RefusedMessage {
 /// The JSON of a message. Numbers that would be rounded and keys that stand twice are refused, as everywhere in metier; U+FFFD stands
 /// for halves of characters, which JavaScript writes where it has cut a text.
 pub(super) fn read_message(bytes: &[u8]) -> Result<MessageText, RefusedMessage> {
+    // Only what is refused is looked through once more: its id may stand where it cannot be parsed.
     let refuse = |error| RefusedMessage::new(error, request_id(bytes));
     let content = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let text = std::str::from_utf8(content)
@@ -103,7 +108,7 @@ impl RefusedMessage {
 }
 
 /// Makes the message what it was meant to be. Returns whether that changes it.
-pub(super) fn repair(message: &mut Value) -> bool {
+fn repair(message: &mut Value) -> bool {
     let mut is_changed = remove_nulls_of_envelope(message);
     let mut replace = |value: &mut Value| is_changed |= replace_empty_list(value);
     for pointer in ["/params", "/params/_meta", "/params/arguments"] {
@@ -182,11 +187,6 @@ fn with_objects(capabilities: &Value) -> Value {
     all.filter_map(capability).collect::<Map<_, _>>().into()
 }
 
-/// Maximum bytes of an id that is found this way, as it is written.
-const MAX_ID: usize = 64 << 10;
-/// What some programs write before a text in UTF-8.
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// The id of a request as its sender wrote it: a text or a number of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SentId(String);
@@ -226,12 +226,12 @@ impl SentId {
     }
 
     /// Whether a text with half of a character is the id.
-    pub(super) fn has_half_character(&self) -> bool {
+    fn has_half_character(&self) -> bool {
         replace_half_surrogates(&self.0).is_some()
     }
 
     /// The id of a message that is a request.
-    pub(super) fn of_request(message: &serde_json::Value) -> Option<Self> {
+    fn of_request(message: &serde_json::Value) -> Option<Self> {
         message.get("method")?;
         Self::parse(message.get("id")?.to_string().as_bytes())
     }

@@ -23,8 +23,6 @@ mod call;
 mod call_queue;
 #[cfg(unix)]
 mod change_sets;
-#[cfg(unix)]
-mod change_tools;
 mod client;
 mod client_model;
 mod disclosure;

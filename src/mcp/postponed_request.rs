@@ -21,6 +21,11 @@ use metier_core::host::ApprovalRequest;
 use metier_core::policy::Approval;
 use metier_core::strict_json::canonical_text;
 
+/// How long a question can be answered.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// States of one caller that were opened and are not forgotten yet; while there are as many, no other of it is opened.
+const MAX_OPENED: usize = 10_000;
+
 /// A request, with the answers that it brought.
 pub(super) struct PostponedRequest<'a> {
     states: &'a RequestStates,
@@ -151,11 +156,6 @@ pub(super) struct FormTrust {
     pub(super) digest: Option<String>,
 }
 
-/// How long a question can be answered.
-const LIFETIME: Duration = Duration::from_mins(10);
-/// States of one caller that were opened and are not forgotten yet; while there are as many, no other of it is opened.
-const MAX_OPENED: usize = 10_000;
-
 /// The key of a server, and which of its states were opened.
 pub(super) struct RequestStates {
     codec: RequestStateCodec,
@@ -216,7 +216,7 @@ impl RequestStates {
     }
 
     /// The state of a question about this request; `None` if the system has no random numbers.
-    pub(super) fn seal(&self, state: RequestState, owner: &StateOwner<'_>) -> Option<String> {
+    fn seal(&self, state: RequestState, owner: &StateOwner<'_>) -> Option<String> {
         self.seal_for(state, owner, LIFETIME)
     }
 

@@ -28,6 +28,10 @@ const ARGUMENT: &str = "task";
 const MAX_INPUTS: usize = 32;
 /// The most characters of the name of an input; one with a longer name is left to the model.
 const MAX_NAME: usize = 64;
+/// The most bytes of all files of one prompt.
+const MAX_ATTACHED_BYTES: usize = 8 << 20;
+/// The pictures that models look at; others are files.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The prompts as a client lists them.
 pub(super) fn prompts(inventory: &Inventory) -> Vec<Prompt> {
@@ -167,23 +171,18 @@ impl Handler {
     }
 }
 
-/// The most bytes of all files of one prompt.
-const MAX_BYTES: usize = 8 << 20;
-/// The pictures that models look at; others are files.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// A message for each file, and one about its invisible characters. Reads them; `output` if they are too large together.
-pub(super) fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMessage>> {
+fn attachments(engine: &Engine, skill: &Skill) -> Result<Vec<PromptMessage>> {
     let paths = skill.contract().map_or(&[][..], |contract| &contract.attachments);
     let (mut messages, mut size) = (Vec::new(), 0);
     for path in paths {
         let content = read_file(engine, skill, path)?;
         size += content.len();
-        if size > MAX_BYTES {
+        if size > MAX_ATTACHED_BYTES {
             let sentence = format!(
                 "the files of the prompt {} have more than {} MiB, up to {}",
                 shown_line(skill.name()),
-                MAX_BYTES >> 20,
+                MAX_ATTACHED_BYTES >> 20,
                 shown_line(path)
             );
             return Err(SkillError::new(ErrorKind::Output, sentence));

@@ -24,9 +24,11 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_skill::contract::ResourceSource;
 
 /// The form of the addresses of files.
-pub(super) const TEMPLATE: &str = "skill://{name}/{+path}";
+const TEMPLATE: &str = "skill://{name}/{+path}";
 /// The digest of a file among the metadata of its resource: the Skills extension wants its own prefix for what is about skills.
 const DIGEST: &str = "io.modelcontextprotocol.skills/digest";
+/// The most bytes of what a tool answers.
+const MAX_CONTENT: usize = 8 << 20;
 
 /// A file of a skill that can be read.
 pub(super) struct SkillResourceFile {
@@ -146,7 +148,7 @@ pub(super) fn read(
 }
 
 /// A file as it is, for its digest is listed; after it, if it has invisible characters, a text that says so.
-pub(super) fn file_result(content: Vec<u8>, uri: &str, mime_type: impl Into<String>) -> ReadResourceResult {
+fn file_result(content: Vec<u8>, uri: &str, mime_type: impl Into<String>) -> ReadResourceResult {
     let notice = invisible_notice(&content);
     let file = contents(content, uri).with_mime_type(mime_type);
     let notice = notice.map(|notice| {
@@ -183,9 +185,6 @@ pub(super) fn find_file<'a>(inventory: &'a Inventory, uri: &str) -> Result<(&'a 
         SkillError::new(ErrorKind::InvalidArgument, format!("there is no resource {shown}"))
     })
 }
-
-/// The most bytes of what a tool answers.
-const MAX_CONTENT: usize = 8 << 20;
 
 impl Handler {
     pub(super) async fn answer_resource(

@@ -19,19 +19,22 @@ use metier_core::unicode::{is_invisible, strip_escape_sequences};
 pub(super) const MAX_TEXT: usize = 40_000;
 /// Maximum bytes of a skill that declares larger results. Clients take no more, whatever a server says.
 pub(super) const MAX_DECLARED_TEXT: usize = 500_000;
-
 /// The most characters of why a plan started over.
 const MAX_REASON: usize = 1_000;
-
 /// Where a client finds the age of a value that an equal call made.
 const CACHED_KEY: &str = "metier/cached";
 /// Where a client finds in how many places the result was changed for a model.
 const SANITIZED_KEY: &str = "metier/sanitized";
 /// Where a client finds what the sandbox refused.
 const REFUSED_KEY: &str = "metier/refused";
-
 /// The most refused accesses that a sentence names.
 const MAX_NAMED: usize = 8;
+/// How long a result can be read.
+const RESULT_LIFETIME: Duration = Duration::from_hours(1);
+/// All results of a client together. The oldest are removed first.
+const MAX_STORED_BYTES: usize = 64 << 20;
+/// What the address of a result begins with.
+const RESULT_SCHEME: &str = "metier://result/";
 
 /// For whom a result is made.
 pub(super) struct Audience<'a> {
@@ -371,13 +374,6 @@ fn is_uri(uri: &str) -> bool {
     uri.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte))
 }
 
-/// How long a result can be read.
-const LIFETIME: Duration = Duration::from_hours(1);
-/// All results of a client together. The oldest are removed first.
-const MAX_BYTES: usize = 64 << 20;
-/// What the address of a result begins with.
-const SCHEME: &str = "metier://result/";
-
 /// The results of one client. Its links are no use to another one, which has a store of its own.
 #[derive(Default)]
 pub(super) struct ResultStore(Mutex<VecDeque<StoredResult>>);
@@ -393,11 +389,11 @@ impl ResultStore {
     /// Stores a text, and returns its address; `None` if it is larger than all results may be together, or if the system has no
     /// random numbers for its address.
     pub(super) fn add(&self, text: &str, mime_type: &'static str) -> Option<String> {
-        self.add_until(text, mime_type, Instant::now() + LIFETIME)
+        self.add_until(text, mime_type, Instant::now() + RESULT_LIFETIME)
     }
 
     fn add_until(&self, text: &str, mime_type: &'static str, expires_at: Instant) -> Option<String> {
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_STORED_BYTES {
             return None;
         }
         let mut random = [0; 16];
@@ -405,21 +401,21 @@ impl ResultStore {
         let id = format!("{:032x}", u128::from_be_bytes(random));
         let mut results = self.lock();
         let mut size: usize = results.iter().map(|result| result.text.len()).sum();
-        while size + text.len() > MAX_BYTES {
+        while size + text.len() > MAX_STORED_BYTES {
             size -= results.pop_front().map_or(size, |oldest| oldest.text.len());
         }
         results.push_back(StoredResult { id: id.clone(), text: text.into(), mime_type, expires_at });
-        Some(format!("{SCHEME}{id}"))
+        Some(format!("{RESULT_SCHEME}{id}"))
     }
 
     /// Whether it is the address of a result.
     pub(super) fn is_address(uri: &str) -> bool {
-        uri.starts_with(SCHEME)
+        uri.starts_with(RESULT_SCHEME)
     }
 
     /// The text and its type.
     pub(super) fn read(&self, uri: &str) -> Result<(Arc<str>, &'static str)> {
-        let id = uri.strip_prefix(SCHEME).unwrap_or_default();
+        let id = uri.strip_prefix(RESULT_SCHEME).unwrap_or_default();
         let results = self.lock();
         let found = results.iter().find(|result| result.id == id);
         found.map(|result| (result.text.clone(), result.mime_type)).ok_or_else(|| {
@@ -618,7 +614,7 @@ mod tests {
         let address = store.add("whole", "text/plain").unwrap();
         assert_eq!(&*store.read(&address).unwrap().0, "whole");
         assert!(other.read(&address).is_err(), "of another client");
-        assert!(store.read(SCHEME).is_err() && store.read(&format!("{address}0")).is_err());
+        assert!(store.read(RESULT_SCHEME).is_err() && store.read(&format!("{address}0")).is_err());
         assert_ne!(store.add("whole", "text/plain"), Some(address));
     }
 
@@ -633,10 +629,10 @@ mod tests {
     #[test]
     fn the_oldest_make_space_and_nothing_grows_beyond_the_bound() {
         let store = ResultStore::default();
-        let text = "x".repeat(MAX_BYTES / 2);
+        let text = "x".repeat(MAX_STORED_BYTES / 2);
         let addresses: Vec<String> = (0..3).map(|_| store.add(&text, "text/plain").unwrap()).collect();
         assert!(store.read(&addresses[0]).is_err());
         assert!(store.read(&addresses[1]).is_ok() && store.read(&addresses[2]).is_ok());
-        assert_eq!(store.add(&"x".repeat(MAX_BYTES + 1), "text/plain"), None);
+        assert_eq!(store.add(&"x".repeat(MAX_STORED_BYTES + 1), "text/plain"), None);
     }
 }

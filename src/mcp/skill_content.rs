@@ -9,13 +9,15 @@ use metier_core::sanitizer::text_for_model;
 use metier_core::unicode::{is_plain_ascii, mark_escapes};
 
 /// Maximum bytes of a file that is read.
-pub(super) const MAX_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 16 << 20;
 /// Maximum number of files that a listing names.
 const MAX_LISTED: usize = 200;
 /// The most lines that a sentence about invisible characters names.
 const MAX_LINES: usize = 20;
 /// The names of the file with the text.
 const SKILL_FILES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
+/// Before the path of a file: the name of its skill.
+const SKILL_SCHEME: &str = "skill://";
 
 /// A text without secrets that are known by their form, and with its invisible characters spelled out, except line breaks and tabs.
 pub(super) fn shown_text(text: &str) -> String {
@@ -64,7 +66,7 @@ pub(super) fn files(skill: &Skill) -> Result<Vec<String>> {
 }
 
 /// The file with the text of the skill.
-pub(super) fn text_file(files: &[String]) -> Option<&str> {
+fn text_file(files: &[String]) -> Option<&str> {
     SKILL_FILES.into_iter().find(|name| files.iter().any(|file| file == name))
 }
 
@@ -128,9 +130,6 @@ fn body_of_skill_file<'a>(source: &[u8], text: &'a str) -> &'a str {
 fn shortened(text: &str) -> String {
     metier_core::excerpt::shorten(&shown_line(text), 200)
 }
-
-/// Before the path of a file: the name of its skill.
-const SKILL_SCHEME: &str = "skill://";
 
 /// The address of a file of a skill; an empty path is that of its folder.
 pub(super) fn file_uri(skill: &str, path: &str) -> String {

@@ -27,6 +27,10 @@ const MAX_REQUESTS: usize = 20_000;
 const MAX_REQUEST_BYTES: usize = 256 << 20;
 /// How long calls may go on after the input has ended, so that what was piped in is answered.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
+/// Maximum bytes of a message that a client sends.
+const MAX_LINE: usize = 16 << 20;
+/// Bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
 
 /// The two streams of one client.
 pub(super) struct Stdio {
@@ -273,11 +277,6 @@ fn write_messages(
     }
 }
 
-/// Maximum bytes of a message that a client sends.
-pub(super) const MAX_LINE: usize = 16 << 20;
-/// Bytes that are read at a time.
-const BUFFER: usize = 64 << 10;
-
 /// One line of the input.
 pub(super) enum Line {
     Message(Vec<u8>),
@@ -303,7 +302,7 @@ pub(super) struct DirectLines {
 }
 
 impl Lines {
-    pub(super) fn of_direct(input: DirectInput) -> Self {
+    fn of_direct(input: DirectInput) -> Self {
         let buffer = vec![0; BUFFER];
         Self::Direct(Box::new(DirectLines { input, splitter: LineSplitter::default(), buffer, unread: 0..0 }))
     }
@@ -346,7 +345,7 @@ pub(super) struct LineSplitter {
 
 impl LineSplitter {
     /// How much of this part belongs to the current line, and that line if it ends there.
-    pub(super) fn next_line(&mut self, available: &[u8]) -> (usize, Option<Line>) {
+    fn next_line(&mut self, available: &[u8]) -> (usize, Option<Line>) {
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
         if let Some(finder) = &mut self.too_long {

@@ -21,6 +21,9 @@ use super::client::{Handler, MAX_FILES, WatchedFiles, answer_of, needs_objects};
 use super::inventory::Offer;
 use super::task::follow;
 
+/// Tasks of one subscription.
+const MAX_TASKS: usize = 1_000;
+
 /// The changes since a client was told last.
 pub(super) struct ListChanges {
     offers: watch::Receiver<Offer>,
@@ -119,9 +122,6 @@ pub(super) fn accepted_filter(requested: &SubscriptionFilter) -> SubscriptionFil
     }
     accepted
 }
-
-/// Tasks of one subscription.
-const MAX_TASKS: usize = 1_000;
 
 /// What a client wants to be told of.
 #[derive(Deserialize)]

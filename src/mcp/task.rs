@@ -20,6 +20,14 @@ const RESULT_LIFETIME: Duration = Duration::from_hours(1);
 const POLL_INTERVAL_MS: u64 = 500;
 /// The most characters of the message about the state.
 const MAX_MESSAGE: usize = 500;
+/// How long a task may take. It is stopped then.
+const LIFETIME: Duration = Duration::from_hours(24);
+/// Tasks of one caller. Those that have ended make space, the oldest first.
+const MAX_TASKS: usize = 1_000;
+/// Bytes of the results of these tasks together.
+const MAX_RESULT_BYTES: usize = 64 << 20;
+/// Between two states that are passed on. Of those that come faster, only the last one is.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A call that may become a task, or is one.
 pub(super) struct Task {
@@ -141,7 +149,7 @@ impl Task {
     }
 
     /// Whether its caller is the one.
-    pub(super) fn belongs_to(&self, owner: &str) -> bool {
+    fn belongs_to(&self, owner: &str) -> bool {
         self.owner == owner
     }
 
@@ -156,7 +164,7 @@ impl Task {
     }
 
     /// Whether the client knows its id.
-    pub(super) fn is_returned(&self) -> bool {
+    fn is_returned(&self) -> bool {
         self.lock().phase == Phase::Task
     }
 
@@ -334,7 +342,7 @@ impl Task {
     }
 
     /// Whether its time to live is over.
-    pub(super) fn has_expired(&self) -> bool {
+    fn has_expired(&self) -> bool {
         self.started.elapsed() >= self.lock().lifetime
     }
 
@@ -435,13 +443,6 @@ impl Drop for ClientWait {
     }
 }
 
-/// How long a task may take. It is stopped then.
-const LIFETIME: Duration = Duration::from_hours(24);
-/// Tasks of one caller. Those that have ended make space, the oldest first.
-const MAX_TASKS: usize = 1_000;
-/// Bytes of the results of these tasks together.
-const MAX_RESULT_BYTES: usize = 64 << 20;
-
 /// The tasks of a caller, the oldest first.
 #[derive(Default)]
 pub(super) struct TaskStore(Mutex<VecDeque<Arc<Task>>>);
@@ -495,9 +496,6 @@ impl TaskStore {
         tasks
     }
 }
-
-/// Between two states that are passed on. Of those that come faster, only the last one is.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Passes on each state that differs from the one before, until the task has ended or `pass_on` returns false. Without a known
 /// state, it begins with the present one. `reserve` is waited for before the last state with its result, of so many bytes, is made.

@@ -22,6 +22,38 @@ use metier_skill::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, Schem
 const MAX_DESCRIPTION: usize = 500;
 /// Of more scripts only the first can be named.
 const MAX_SCRIPTS: usize = 64;
+/// The tools of the server itself.
+pub(super) const LIST: &str = "skills_list";
+pub(super) const ACTIVATE: &str = "activate_skill";
+pub(super) const READ_FILE: &str = "read_skill_file";
+pub(super) const READ_RESULT: &str = "read_result";
+pub(super) const APPLY_CHANGES: &str = "apply_changes";
+pub(super) const DISCARD_CHANGES: &str = "discard_changes";
+/// Their names, which no skill can take.
+pub(super) const SERVER_TOOLS: [&str; 6] =
+    [LIST, ACTIVATE, READ_FILE, READ_RESULT, APPLY_CHANGES, DISCARD_CHANGES];
+/// Maximum length of a name: clients put their own prefix before it, and refuse longer ones.
+const MAX_NAME: usize = 64;
+/// The digits that tell changed names apart.
+const DIGEST_DIGITS: usize = 8;
+/// The dialect of JSON Schema that holds in the protocol where a schema names none.
+const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// The keywords that draft 7 does not have. Those of other names mean the same there.
+const NEWER_KEYWORDS: [&str; 13] = [
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$vocabulary",
+    "dependentRequired",
+    "dependentSchemas",
+    "maxContains",
+    "minContains",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
 
 /// A tool of a skill, without its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -370,27 +402,11 @@ impl SkillTool {
     }
 }
 
-/// The tools of the server itself.
-pub(super) const LIST: &str = "skills_list";
-pub(super) const ACTIVATE: &str = "activate_skill";
-pub(super) const READ_FILE: &str = "read_skill_file";
-pub(super) const READ_RESULT: &str = "read_result";
-pub(super) const APPLY_CHANGES: &str = "apply_changes";
-pub(super) const DISCARD_CHANGES: &str = "discard_changes";
-/// Their names, which no skill can take.
-pub(super) const SERVER_TOOLS: [&str; 6] =
-    [LIST, ACTIVATE, READ_FILE, READ_RESULT, APPLY_CHANGES, DISCARD_CHANGES];
-
 /// Whether it is a tool of servers whose calls run in a copy of the project.
 #[cfg(unix)]
 pub(super) fn is_change_tool(name: &str) -> bool {
     [APPLY_CHANGES, DISCARD_CHANGES].contains(&name)
 }
-
-/// Maximum length of a name: clients put their own prefix before it, and refuse longer ones.
-const MAX_NAME: usize = 64;
-/// The digits that tell changed names apart.
-const DIGEST_DIGITS: usize = 8;
 
 /// The names that are taken, each with what it stands for.
 #[derive(Default)]
@@ -441,27 +457,8 @@ pub(super) fn title_from_names(skill: &str, part: Option<&str>) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The dialect of the protocol, which holds where a schema names none.
-const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// The keywords that draft 7 does not have. Those of other names mean the same there.
-const NEWER_KEYWORDS: [&str; 13] = [
-    "$anchor",
-    "$dynamicAnchor",
-    "$dynamicRef",
-    "$recursiveAnchor",
-    "$recursiveRef",
-    "$vocabulary",
-    "dependentRequired",
-    "dependentSchemas",
-    "maxContains",
-    "minContains",
-    "prefixItems",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-
 /// The schema without the name of the default dialect, if a validator of draft 7 understands it as well.
-pub(super) fn without_default_dialect(mut schema: Value) -> Value {
+fn without_default_dialect(mut schema: Value) -> Value {
     let names_default = |dialect: &Value| {
         dialect.as_str().is_some_and(|dialect| dialect.trim_end_matches('#') == DEFAULT_DIALECT)
     };

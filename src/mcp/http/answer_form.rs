@@ -16,6 +16,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::{Instant, Sleep};
 
+/// What `rmcp` requires of every client, whatever form its answers get afterwards.
+pub(super) const BOTH_FORMS: &str = "application/json, text/event-stream";
+/// The media type of a stream of events.
+const EVENTS: &str = "text/event-stream";
+/// What a client leaves out of a stream of events.
+const COMMENT: &[u8] = b": at work\n\n";
+
 /// Says of a request that its client reads nothing but the response: it accepts no stream.
 #[derive(Clone, Copy)]
 pub(super) struct ResponseOnly;
@@ -128,9 +135,6 @@ impl Body for Rest {
     }
 }
 
-/// What `rmcp` requires of every client, whatever form its answers get afterwards.
-pub(super) const BOTH_FORMS: &str = "application/json, text/event-stream";
-
 /// The forms that one client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AcceptedForms {
@@ -204,11 +208,6 @@ fn is_accepted(ranges: &[MediaRange<'_>], kind: &str, subtype: &str) -> bool {
     fitting.max().is_some_and(|(_, is_accepted)| is_accepted)
 }
 
-/// The media type of a stream of events.
-pub(super) const EVENTS: &str = "text/event-stream";
-/// What a client leaves out of a stream of events.
-const COMMENT: &[u8] = b": at work\n\n";
-
 /// An answer as `rmcp` makes it.
 pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -262,7 +261,7 @@ impl Part {
 }
 
 /// The media type of an answer; empty if it has none.
-pub(super) fn media_type(headers: &HeaderMap) -> &str {
+fn media_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 

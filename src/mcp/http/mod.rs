@@ -10,7 +10,6 @@ mod answer_form;
 mod caller_thread;
 mod connections;
 mod endpoint;
-mod message_body;
 mod options;
 mod sessions;
 mod streams;

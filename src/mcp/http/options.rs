@@ -9,6 +9,10 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 
 /// The path of the server.
 pub(super) const PATH: &str = "/mcp";
+/// A token of fewer characters can be guessed.
+const MIN_TOKEN_LENGTH: usize = 16;
+/// More characters do not fit into a header that every client can send.
+const MAX_TOKEN_LENGTH: usize = 4096;
 
 /// Where and for whom [`McpServer::serve_http`](crate::mcp::McpServer::serve_http) serves.
 ///
@@ -102,11 +106,6 @@ impl fmt::Debug for McpHttpOptions {
     }
 }
 
-/// Fewer characters can be guessed.
-const MIN_LENGTH: usize = 16;
-/// More do not fit into a header that every client can send.
-const MAX_LENGTH: usize = 4096;
-
 /// A bearer token: who sends it in `Authorization: Bearer TOKEN` may call the tools of a server. Each token is a caller of its own.
 ///
 /// Its text is not kept where it was parsed; only [`BearerToken::random`] returns it.
@@ -118,9 +117,11 @@ pub struct BearerToken {
 impl BearerToken {
     /// A token from a file or a variable: 16 to 4096 visible ASCII characters. `usage` for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        if !(MIN_LENGTH..=MAX_LENGTH).contains(&text.len()) {
-            let sentence =
-                format!("the token has {} characters; it needs {MIN_LENGTH} to {MAX_LENGTH}", text.len());
+        if !(MIN_TOKEN_LENGTH..=MAX_TOKEN_LENGTH).contains(&text.len()) {
+            let sentence = format!(
+                "the token has {} characters; it needs {MIN_TOKEN_LENGTH} to {MAX_TOKEN_LENGTH}",
+                text.len()
+            );
             return Err(
                 SkillError::new(ErrorKind::Usage, sentence).with_help("make one: openssl rand -hex 32")
             );
@@ -216,7 +217,7 @@ mod tests {
         {
             assert_eq!(BearerToken::parse(text).unwrap_err().kind(), ErrorKind::Usage, "{text}");
         }
-        assert!(BearerToken::parse(&"x".repeat(MAX_LENGTH + 1)).is_err());
+        assert!(BearerToken::parse(&"x".repeat(MAX_TOKEN_LENGTH + 1)).is_err());
     }
 
     #[test]
