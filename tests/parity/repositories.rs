@@ -1,6 +1,7 @@
 //! Projects whose git repository lies outside of them: linked worktrees, separate folders, borrowed objects, the repository above.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -254,7 +255,7 @@ fn what_has_no_proof_is_named_and_read_with_the_grant() {
     if !has_programs() {
         return;
     }
-    let cases: [Case; 5] = [
+    let cases: [Case; 7] = [
         ("a separate folder", "own", "main.git", |stage| {
             fs::create_dir(stage.at("own")).unwrap();
             fs::rename(stage.at("main/.git"), stage.at("main.git")).unwrap();
@@ -272,6 +273,17 @@ fn what_has_no_proof_is_named_and_read_with_the_grant() {
             stage.git("top", &["init", "-q"]);
             let add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", "../main", "sub"];
             stage.git("top", &add);
+        }),
+        ("objects that are a link", "main", "store", |stage| {
+            fs::rename(stage.at("main/.git/objects"), stage.at("store")).unwrap();
+            symlink("../../store", stage.at("main/.git/objects")).unwrap();
+        }),
+        ("a folder of links to a repository", "new", "main/.git", |stage| {
+            fs::create_dir_all(stage.at("new/.git")).unwrap();
+            fs::copy(stage.at("main/.git/HEAD"), stage.at("new/.git/HEAD")).unwrap();
+            for part in ["config", "refs", "objects", "info", "hooks"] {
+                symlink(format!("../../main/.git/{part}"), stage.at("new/.git").join(part)).unwrap();
+            }
         }),
     ];
     for (level, (what, folder, repository, make)) in

@@ -69,7 +69,7 @@ impl OutsideRepository {
             && targets.iter().all(is_outside)
             && is_linked_worktree(&git, own, shared)
         {
-            return Self { worktree: outermost(&targets), unproven: lenders(shared, project) };
+            return Self { worktree: outermost(&targets), unproven: outside_parts(shared, project) };
         }
         let reason = if about.is_symlink() {
             "the .git of the project is a link"
@@ -80,7 +80,7 @@ impl OutsideRepository {
             outermost(&targets).into_iter().filter(is_outside).filter(|folder| is_repository_at(folder));
         let named = named.map(|folder| UnprovenRepository { folder, git_file: None, reason });
         let shared = targets.last().filter(|_| !about.is_dir()).cloned().unwrap_or(git);
-        Self { worktree: Vec::new(), unproven: named.chain(lenders(&shared, project)).collect() }
+        Self { worktree: Vec::new(), unproven: named.chain(outside_parts(&shared, project)).collect() }
     }
 
     /// Whether a path is one of them.
@@ -103,7 +103,7 @@ impl OutsideRepository {
             .into_iter()
             .filter(|folder| is_repository_at(folder))
             .map(|folder| UnprovenRepository { folder, git_file: (!is_plain).then(|| git.clone()), reason });
-        Self { worktree: Vec::new(), unproven: named.chain(lenders(&shared, project)).collect() }
+        Self { worktree: Vec::new(), unproven: named.chain(outside_parts(&shared, project)).collect() }
     }
 }
 
@@ -117,6 +117,55 @@ fn is_linked_worktree(git: &Path, own: &Path, shared: &Path) -> bool {
         && is_repository_at(own)
         && is_repository_at(shared)
         && have_one_owner(&[git, own, &names, shared])
+}
+
+/// What a repository has outside of the project by links, and what it borrows there.
+fn outside_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
+    let mut found = linked_parts(repository, project);
+    let is_inside = |folder: &Path, outer: &[UnprovenRepository]| {
+        outer.iter().any(|known| folder.starts_with(&known.folder))
+    };
+    for lender in lenders(repository, project) {
+        if !is_inside(&lender.folder, &found) {
+            found.push(lender);
+        }
+    }
+    found
+}
+
+/// What git reads of a repository and what may be a link to that of another one, as some tools make it.
+const LINKED_PARTS: [&str; 10] = [
+    "HEAD",
+    "config",
+    "info",
+    "logs",
+    "objects",
+    "objects/info",
+    "objects/pack",
+    "packed-refs",
+    "refs",
+    "worktrees",
+];
+
+/// The repositories outside of the project to which links of this one lead, and its objects if they lie by themselves. What is neither is
+/// nothing of git's.
+fn linked_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for part in LINKED_PARTS.map(|part| repository.join(part)) {
+        if !part.is_symlink() {
+            continue;
+        }
+        let Ok(target) = std::fs::canonicalize(&part) else { continue };
+        let above = target.ancestors().skip(1).take(2).find(|folder| is_repository_at(folder));
+        let is_store = target.join("pack").is_dir() && target.join("info").is_dir();
+        let is_pack = part.ends_with("objects/pack") && target.ends_with("pack");
+        let folder = above.or_else(|| (is_store || is_pack).then_some(&*target)).map(Path::to_owned);
+        folders
+            .extend(folder.filter(|folder| !folder.starts_with(project) && !repository.starts_with(folder)));
+    }
+    let reason = "parts of the repository of the project are links that lead there";
+    let folders = outermost(&folders).into_iter().take(MAX_LENDERS);
+    folders.map(|folder| UnprovenRepository { folder, git_file: None, reason }).collect()
 }
 
 /// The folders of objects that a repository borrows from others, outside of the project.
