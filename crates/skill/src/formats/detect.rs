@@ -45,8 +45,10 @@ const FORMAT_KEYS: [&str; 10] = [
 const NEUTRAL_KEYS: [&str; 5] = ["$schema", "name", "version", "description", "license"];
 
 /// What steps of other systems run, which is neither a skill nor a tool.
-const OTHER_STEP_KEYS: [&str; 10] =
-    ["run", "uses", "command", "commands", "script", "task", "bash", "image", "plugins", "block"];
+const OTHER_STEP_KEYS: [&str; 13] = [
+    "run", "uses", "command", "commands", "script", "task", "bash", "image", "plugins", "block", "agent",
+    "prompt", "action",
+];
 
 /// The syntax of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +169,9 @@ fn foreign_format(entries: &[Entry]) -> Option<&'static str> {
         _ => false,
     };
     let has_other_steps = || {
-        let is_contract = DECISIVE_KEYS.iter().any(|key| *key != "steps" && has(key));
+        // Workflows have inputs and outputs, too.
+        let is_shared = |key: &str| ["steps", "inputs", "outputs"].contains(&key);
+        let is_contract = DECISIVE_KEYS.iter().any(|key| !is_shared(key) && has(key));
         !is_contract
             && has_item_with("steps", &OTHER_STEP_KEYS)
             && !has_item_with("steps", &["skill", "tool"])
@@ -286,6 +290,8 @@ mod tests {
             "{name: x, description: y, version: 1.0.0, dependencies: {a: 1}}",
             "{jobs: {}}",
             "{steps: [{label: x, command: make}]}",
+            "{name: w, description: d, inputs: {a: {type: string}}, steps: [{id: a, run: x}]}",
+            "{name: w, description: d, inputs: {a: {type: string}}, steps: [{id: a, agent: b, prompt: c}]}",
             "{name: x, steps: [wait, {name: a, run: make}]}",
         ] {
             assert_eq!(passed(text), Err("format-unknown"), "{text}");
