@@ -242,6 +242,11 @@ fn words_of_another_client_under_metadata_keep_no_skill_from_running() {
         ("entrypoint: main", "entrypoint-foreign warning 5:15"),
         ("entrypoint: package.cli:main", "entrypoint-foreign warning 5:15"),
         ("entrypoint: SKILL.md", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: index.html", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: v1.0", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: python scripts/main.py", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: https://x.org/a", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: /review", "entrypoint-foreign warning 5:15"),
     ] {
         let head = format!("---\nname: x\ndescription: d\nmetadata:\n  {words}\n---\n");
         let project = Project::new().shell("x", "echo ran").file(".metier/skills/x/SKILL.md", &head);

@@ -277,7 +277,8 @@ fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<Locat
     }
     let manifest = skill.manifest();
     let Some(path) = manifest.entrypoint() else { return Ok(None) };
-    if !manifest.has_entrypoint_path() && (path == skill.file_name() || !has_file(runtimes, skill, path)?) {
+    let is_text = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
+    if !manifest.has_entrypoint_path() && (is_text || !has_file(runtimes, skill, path)?) {
         return Ok(None);
     }
     let mut entrypoint = Entrypoint::default();

@@ -106,12 +106,15 @@ impl Manifest {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
     }
 
-    /// Whether `metadata.entrypoint` has the form of a script's path: other clients write words there, and `SKILL.md` itself.
+    /// Whether `metadata.entrypoint` has the form of a script's path: other clients write words, commands, addresses and texts there.
     pub fn has_entrypoint_path(&self) -> bool {
         self.entrypoint().is_some_and(|path| {
             let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let is_plain = !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            !ending.eq_ignore_ascii_case("md") && (path.contains('/') || is_plain)
+            let is_text = ["md", "html", "txt"].iter().any(|text| ending.eq_ignore_ascii_case(text));
+            let is_plain = ending.starts_with(|first: char| first.is_ascii_alphabetic())
+                && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let is_command = path.starts_with('/') || path.contains([' ', ':']);
+            !is_text && !is_command && (path.contains('/') || is_plain)
         })
     }
 

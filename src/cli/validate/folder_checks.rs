@@ -112,7 +112,7 @@ impl FolderChecks<'_> {
     /// A word of another client where the path of a script stands.
     fn foreign_entrypoint(&self) -> Option<Diagnostic> {
         let word = self.manifest.entrypoint()?;
-        if self.manifest.has_entrypoint_path() || (word != self.file && self.dir.is_file(word)) {
+        if self.manifest.has_entrypoint_path() || (!word.ends_with(".md") && self.dir.is_file(word)) {
             return None;
         }
         let message =
