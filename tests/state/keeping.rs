@@ -23,15 +23,13 @@ fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {
 fn the_data_folder_of_a_plugin_is_the_home_that_is_kept() {
     let add = "echo x >> \"$CLAUDE_PLUGIN_DATA/list\" && cat \"$HOME/list\"";
     for level in LEVELS {
-        let project = Project::new().shell("list", add).shell("show", "echo \"${!CLAUDE_PLUGIN_D*}\"");
+        let project = Project::new().shell("list", add);
         for list in ["x\n", "x\nx\n"] {
             let answer = metier_at(&project, level, &["run", "list", "--allow", "state"]);
             assert_eq!((answer.code, answer.stdout.as_str()), (0, list), "{level}: {answer:?}");
         }
         let own = metier_at(&project, level, &["run", "list", "--env", "CLAUDE_PLUGIN_DATA=/tmp"]);
         assert!(own.code != 0 && own.stderr.contains("list"), "{level}: {own:?}");
-        let other = metier_at(&project, level, &["run", "show"]);
-        assert_eq!(other.stdout, "\n", "{level}: programs tell by it which client they run in");
     }
 }
 

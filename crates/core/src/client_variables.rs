@@ -32,24 +32,16 @@ const ON_REQUEST: [(&str, Place); 8] = [
 ];
 
 /// Names the folder in which a plugin of another client keeps data between runs: here the home folder of the run, which is kept with the
-/// permission `state`.
+/// permission `state`. Set for every script, like those of the skill and the plugin.
 pub const PLUGIN_DATA: &str = "CLAUDE_PLUGIN_DATA";
 
 /// A word in braces that is no variable, for the folder of the skill.
 const BASE_DIR: &str = "{baseDir}";
 
-/// Whether a script with this source uses [`PLUGIN_DATA`].
-pub fn names_plugin_data(source: &[u8]) -> bool {
-    is_named(source, PLUGIN_DATA)
-}
-
-fn is_named(source: &[u8], name: &str) -> bool {
-    memchr::memmem::find(source, name.as_bytes()).is_some()
-}
-
 /// The variables of a script with this source, of a skill in `skill`, on `project`.
 pub fn client_variables(skill: &Path, project: &Path, source: &[u8]) -> Vec<(&'static str, PathBuf)> {
-    let named = ON_REQUEST.into_iter().filter(|(name, _)| is_named(source, name));
+    let is_named = |(name, _): &(&str, Place)| memchr::memmem::find(source, name.as_bytes()).is_some();
+    let named = ON_REQUEST.into_iter().filter(is_named);
     COMMON.into_iter().chain(named).map(|(name, place)| (name, folder(place, skill, project))).collect()
 }
 

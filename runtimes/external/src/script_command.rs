@@ -30,7 +30,7 @@ use crate::script_file::ScriptFile;
 use crate::services::ExternalServices;
 use crate::user_packages::UserPackages;
 use crate::{certificates, command, home, packages};
-use metier_core::client_variables::{PLUGIN_DATA, client_variables, names_plugin_data};
+use metier_core::client_variables::{PLUGIN_DATA, client_variables};
 use metier_core::error::{Result, SkillError};
 use metier_core::executor::{HandlerCall, Script};
 use metier_core::host::untrusted::UntrustedDirs;
@@ -256,9 +256,7 @@ impl ScriptCommand {
         variables.extend(git_settings::variables(ctx, project));
         let interpreter = self.with_script_arguments(installation.command.clone(), &avoided)?;
         let (temp_dir, home) = self.create_folders(state, &avoided)?;
-        if names_plugin_data(self.file.source()) {
-            variables.entry(PLUGIN_DATA.into()).or_insert_with(|| home.clone().into());
-        }
+        variables.entry(PLUGIN_DATA.into()).or_insert_with(|| home.clone().into());
         let home_links = HomeLinks::create(ctx, &home, &mut home_files)
             .map_err(|error| SkillError::io("failed to link what is granted of your home folder", error))?;
         for prepared in &prepared {

@@ -193,6 +193,7 @@ fn the_environment_is_built_from_nothing() {
         "METIER_PROJECT_DIR",
         "METIER_SKILL_DIR",
         "METIER_API_FD",
+        "CLAUDE_PLUGIN_DATA",
         "CLAUDE_PLUGIN_ROOT",
         "CLAUDE_PROJECT_DIR",
         "CLAUDE_SKILL_DIR",
