@@ -1,6 +1,6 @@
 //! Whether a module that a script misses is a file of its author, perhaps one that was left behind, and no package of somebody else's.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Packages that scripts use much, by the names of their modules. Of any other name a stranger may have made a package.
 const COMMON_MODULES: &str = "
@@ -75,6 +75,21 @@ pub(crate) fn neighbour_with(skill: &Path, module: &str) -> Option<PathBuf> {
     })
 }
 
+/// The folder near that of a skill to which a path of Node leads that begins with `../`, such as `../../_lib/words`.
+pub(crate) fn neighbour_at(skill: &Path, path: &str) -> Option<PathBuf> {
+    const ENDINGS: [&str; 6] = ["", ".js", ".cjs", ".mjs", ".json", "/index.js"];
+    let parts = Path::new(path).components().skip_while(|part| *part == Component::ParentDir);
+    let below: PathBuf = parts.clone().collect();
+    let is_plain =
+        parts.clone().all(|part| matches!(part, Component::Normal(_))) && parts.clone().count() > 1;
+    let first = parts.clone().next().filter(|_| path.starts_with("../") && is_plain)?;
+    let has_file = |folder: &&Path| {
+        ENDINGS.iter().any(|ending| folder.join(format!("{}{ending}", below.display())).is_file())
+    };
+    let mut above = skill.ancestors().skip(1).take(2).filter(|folder| folder.parent().is_some());
+    Some(above.find(has_file)?.join(first))
+}
+
 fn holds(folder: &Path, module: &str) -> bool {
     folder.join(module).is_dir() || folder.join(format!("{module}.py")).is_file()
 }
@@ -99,6 +114,12 @@ mod tests {
         assert_eq!(near("tables"), Some(skills.join("_lib")));
         assert_eq!(near("words"), Some(stage.path().join("x/shared")));
         assert_eq!(near("requests"), None);
+        fs::write(skills.join("_lib/words.cjs"), "").unwrap();
+        assert_eq!(neighbour_at(&skill, "../../_lib/words"), Some(skills.join("_lib")));
+        assert_eq!(neighbour_at(&skill, "../../_lib/words.cjs"), Some(skills.join("_lib")));
+        for path in ["_lib/words", "../../_lib", "../../_lib/../_lib/words", "../../_lib/none"] {
+            assert_eq!(neighbour_at(&skill, path), None, "{path}");
+        }
     }
 
     #[test]

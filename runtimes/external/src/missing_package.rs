@@ -65,7 +65,7 @@ pub(super) fn advised_package_help(
     Some(match (advice.ecosystem, advice.file) {
         (_, Some(file)) if advice.packages.is_empty() => file_help(file, packages),
         (Ecosystem::Python, _) => advised_python_help(&advice.packages, packages, user_help),
-        (Ecosystem::Npm, _) => npm_help(&advice.packages, packages),
+        (Ecosystem::Npm, _) => advised_npm_help(&advice.packages, packages),
     })
 }
 
@@ -87,6 +87,22 @@ fn advised_python_help(
         }
         None => python_help(&needed("Python", names), names, packages),
     }
+}
+
+/// The help for packages of npm. One of a scope that may be a stranger's comes first, without the others: its help says so.
+fn advised_npm_help(names: &[&str], packages: Option<&SkillPackages>) -> Help {
+    let foreign = names.iter().find_map(|name| Some((*name, foreign_scope(name, packages)?)));
+    match foreign {
+        Some((name, scope)) => (foreign_scope_help(name, scope), None),
+        None => npm_help(names, packages),
+    }
+}
+
+/// The scope of a package that is not declared and whose scope is not one that much is written for.
+fn foreign_scope<'p>(package: &'p str, packages: Option<&SkillPackages>) -> Option<&'p str> {
+    let (scope, _) = package.split_once('/').filter(|(scope, _)| scope.starts_with('@'))?;
+    let is_declared = packages.is_some_and(|packages| packages.declares(package));
+    (!is_declared && !is_common_scope(scope)).then_some(scope)
 }
 
 /// `the script says that it needs the Python packages a, b`
@@ -117,6 +133,8 @@ pub(super) struct ModuleSearch<'a> {
     pub(super) user_help: &'a dyn Fn(&str) -> Option<Help>,
     /// That for one that lies beside the skill.
     pub(super) neighbour_help: &'a dyn Fn(&str) -> Option<Help>,
+    /// That for a file beside the skill to which a path of Node leads.
+    pub(super) neighbour_file_help: &'a dyn Fn(&str) -> Option<Help>,
     /// The modules of Python that the script imports and its interpreter does not have.
     pub(super) missing_imports: &'a dyn Fn() -> Vec<String>,
 }
@@ -265,6 +283,9 @@ fn python_help(needs: &str, names: &[&str], packages: Option<&SkillPackages>) ->
 }
 
 fn node_package(name: &str, search: &ModuleSearch<'_>) -> Option<Help> {
+    if name.starts_with("../") {
+        return (search.neighbour_file_help)(name);
+    }
     let parts = if name.starts_with('@') { 2 } else { 1 };
     let package: Vec<&str> = name.split('/').take(parts).collect();
     let is_package = package.len() == parts
@@ -278,14 +299,12 @@ fn node_package(name: &str, search: &ModuleSearch<'_>) -> Option<Help> {
         );
         return Some((text, None));
     }
-    let is_declared = search.packages.is_some_and(|packages| packages.declares(&package));
-    match package.split_once('/') {
-        _ if is_declared => {}
-        Some((scope, _)) if !is_common_scope(scope) => {
-            return Some((foreign_scope_help(&package, scope), None));
-        }
-        None if is_source_folder(&package) => return Some((left_behind_folder_help(&package), None)),
-        _ => {}
+    if let Some(scope) = foreign_scope(&package, search.packages) {
+        return Some((foreign_scope_help(&package, scope), None));
+    }
+    let is_declared = || search.packages.is_some_and(|packages| packages.declares(&package));
+    if is_source_folder(&package) && !is_declared() {
+        return Some((left_behind_folder_help(&package), None));
     }
     Some(npm_help(&[&package], search.packages))
 }
@@ -335,6 +354,7 @@ mod tests {
             packages: None,
             user_help: &|_| None,
             neighbour_help: &|_| None,
+            neighbour_file_help: &|_| None,
             missing_imports: &Vec::new,
         }
     }
@@ -379,6 +399,9 @@ mod tests {
             let text = help(&format!("Error: Cannot find module '{package}'")).unwrap();
             assert!(text.contains(&format!("the scope {scope} may belong to somebody other")), "{text}");
         }
+        let said = "Cannot find package. Run: npm install left-pad @myorg/x";
+        let (advised, _) = advised_package_help(said, false, None, |_| None).unwrap();
+        assert!(advised.contains("the scope @myorg may belong to somebody other"), "{advised}");
         for module in ["src/util", "utils", "shared/words.js"] {
             let text =
                 help(&format!("Error [ERR_MODULE_NOT_FOUND]: Cannot find package '{module}'")).unwrap();

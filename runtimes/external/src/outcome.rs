@@ -1,6 +1,6 @@
 //! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::hints::variable::{
     unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
 };
 use crate::hints::words::{last_text, searched_end};
-use crate::local_module::neighbour_with;
+use crate::local_module::{neighbour_at, neighbour_with};
 use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};
 use crate::observation::{PathCheck, RunFiles};
 use crate::permission_hint::watch_advice;
@@ -500,7 +500,12 @@ fn package_hint(
         folders: &folders,
         packages,
         user_help: &user_help,
-        neighbour_help: &|module| neighbour_help(ctx, module),
+        neighbour_help: &|module| {
+            neighbour_help(ctx, &format!("Python module {module}"), neighbour_with, module)
+        },
+        neighbour_file_help: &|path| {
+            neighbour_help(ctx, &format!("file {}", path.escape_debug()), neighbour_at, path)
+        },
         missing_imports: &|| script.missing_imports(ctx),
     };
     let (help, hint) = missing_package_help(error_line(said)?, &search)
@@ -510,12 +515,17 @@ fn package_hint(
     Some((help, hint))
 }
 
-/// The help for a module that lies beside the skill, outside of what the run may read. What is there is only for the user.
-fn neighbour_help(ctx: &SkillContext, module: &str) -> Option<Help> {
+/// The help for a module or file that lies beside the skill, outside of what the run may read. What is there is only for the user.
+fn neighbour_help(
+    ctx: &SkillContext,
+    what: &str,
+    find: impl Fn(&Path, &str) -> Option<PathBuf>,
+    name: &str,
+) -> Option<Help> {
     let skill = ctx.skill_files().ok()?.root();
-    let folder = neighbour_with(skill, module).filter(|_| is_for_person(ctx))?;
+    let folder = find(skill, name).filter(|_| is_for_person(ctx))?;
     let place = format!(
-        "the script says that it needs the Python module {module}, which lies in {}, outside of the folder of the skill",
+        "the script says that it needs the {what}, which lies in {}, outside of the folder of the skill",
         shown_path(&folder.to_string_lossy())
     );
     if ctx.project_root().is_some_and(|project| folder.starts_with(project)) {
@@ -525,7 +535,7 @@ fn neighbour_help(ctx: &SkillContext, module: &str) -> Option<Help> {
         ));
     }
     let (help, hint) = folder_grant(ctx, &folder)
-        .unwrap_or_else(|| (format!("copy {module} into the folder of the skill"), None));
+        .unwrap_or_else(|| ("copy it into the folder of the skill".to_owned(), None));
     Some((format!("{place}; {help}"), hint))
 }
 
