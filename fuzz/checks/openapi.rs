@@ -2,6 +2,7 @@
 
 use metier::formats::{OpenApiOptions, import_openapi, parse};
 use metier::skill::SkillLocation;
+use metier_skill::contract::call_definition;
 
 /// Any bytes as a description: it is refused, or becomes a skill that has no fault and calls nothing but its base URL.
 pub fn openapi(source: &[u8]) {
@@ -27,7 +28,7 @@ pub fn openapi(source: &[u8]) {
     let left_out: usize = made.left_out.iter().map(|group| group.count).sum();
     assert_eq!(made.tools + left_out, made.chosen);
     for tool in &contract.tools {
-        assert_eq!(tool.http().unwrap().base_url.literal(), Some("https://api.test/v1"));
+        assert_eq!(call_definition(tool.http().unwrap()).base_url.literal(), Some("https://api.test/v1"));
         let safe = tool.http().unwrap().is_safe();
         assert_eq!(tool.risk_score == Some(0), safe, "{}", tool.name);
     }

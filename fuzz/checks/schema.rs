@@ -6,12 +6,14 @@ use metier::skill::contract::{Contract, Schema, ValidationFailure};
 use serde_json::{Value, json};
 
 use super::skill::{lie_within, values};
+use metier_skill::contract::parse_schema;
+use metier_skill::contract::signature::{parameters, rows, type_name};
 
 /// The first line as a schema, the others as values to hold against it.
 pub fn schema(source: &[u8]) {
     let end = source.iter().position(|&byte| byte == b'\n').unwrap_or(source.len());
     let Ok(json) = serde_json::from_slice::<Value>(&source[..end]) else { return };
-    match Schema::parse(json) {
+    match parse_schema(json) {
         Ok(schema) => {
             holds_values(&schema, &source[end..]);
             is_the_same_as_itself(&schema);
@@ -27,7 +29,7 @@ fn is_the_same_as_itself(schema: &Schema) {
         contract.outputs = Some(schema.clone());
         contract
     };
-    let anything = Schema::parse(json!({})).expect("it takes everything");
+    let anything = parse_schema(json!({})).expect("it takes everything");
     let (one, other) = (contract(schema), contract(&anything));
     assert_eq!(compare(&one, &one).findings, [], "{}", schema.json());
     // What comes out may become less, and not more.
@@ -38,7 +40,7 @@ fn is_the_same_as_itself(schema: &Schema) {
 
 /// Values of every kind, and those given, held against a schema: each fits, or what is wrong with it is said.
 pub fn holds_values(schema: &Schema, given: &[u8]) {
-    let told = (schema.parameters(), schema.type_name(), schema.rows());
+    let told = (parameters(schema), type_name(schema), rows(schema));
     assert_eq!(told.2.len(), schema.names().len());
     let mut all = values(given);
     all.extend([json!(null), json!({}), json!([]), json!(""), json!(0), json!(-1.5), json!(true)]);

@@ -13,7 +13,7 @@ use metier_core::error::{ErrorKind, Location, Result, SkillError};
 use metier_core::policy::Permission;
 use metier_core::strict_json;
 use metier_core::suggestion::{closest, did_you_mean, same_word};
-use metier_skill::contract::Example;
+use metier_skill::contract::{Example, expected_number};
 
 /// One call of a skill in a fresh project, and the result that is expected of it.
 ///
@@ -107,7 +107,8 @@ impl Case {
             None => format!("example {number}"),
         };
         let expected = example.expected_output.clone();
-        let expect = expected.map(|part| Expectation::containing(part, example.expected_number.clone()));
+        let expect =
+            expected.map(|part| Expectation::containing(part, expected_number(example).map(str::to_owned)));
         let expect = expect.unwrap_or_default();
         let says = CaseFile { input: Some(example.inputs.clone()), expect, ..CaseFile::default() };
         Self { name, definition: says, allow: None }

@@ -6,6 +6,7 @@ use super::case::Case;
 use crate::cases::result::CaseResult;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
+use metier_skill::contract::unknown_example_key;
 
 /// The maximum size of a case in bytes.
 const MAX_CASE_BYTES: u64 = 1 << 20;
@@ -27,7 +28,7 @@ pub fn discover_cases(skill: &Skill) -> Result<DiscoveredCases> {
     let examples = skill.contract().map(|contract| contract.examples.as_slice()).unwrap_or_default();
     for (number, example) in (1..).zip(examples) {
         let case = Case::from_example(number, example);
-        match &example.unknown_key {
+        match unknown_example_key(example) {
             None => collected.cases.push(case),
             Some(stray) => {
                 let file = skill.contract_file().unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use metier_core::error::Result;
 use metier_core::host::{Providers, SkillContext};
 use metier_core::policy::{ConfigField, PathProtection, Permission, Permissions, RequestedPermissions};
 use metier_core::template::Reference;
-use metier_skill::contract::{BaseUrl, CONFIG, Contract, ProvidedTool, named_value};
+use metier_skill::contract::{BaseUrl, CONFIG, Contract, ProvidedTool, call_definition, named_value};
 
 /// The hosts that calls of the run's tool reach, or of all tools of the skill, as far as settings decide about them. Of variables, those
 /// count that the run may read, or about which somebody can be asked.
@@ -52,7 +52,7 @@ impl EngineInner {
 fn settable_addresses<'s>(skill: &'s Skill, tool: Option<&'s ProvidedTool>) -> Vec<&'s BaseUrl> {
     let all = skill.contract().into_iter().flat_map(Contract::all_tools);
     let calls = all.filter(|known| tool.is_none_or(|tool| tool.name == known.name));
-    let addresses = calls.filter_map(|tool| Some(&tool.http()?.base_url));
+    let addresses = calls.filter_map(|tool| Some(&call_definition(tool.http()?).base_url));
     addresses.filter(|address| address.written_host().is_none()).collect()
 }
 

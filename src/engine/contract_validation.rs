@@ -6,7 +6,7 @@ use crate::engine::run_target::RunTarget;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError, Violation};
 use metier_core::executor::SkillOutput;
 use metier_core::suggestion::did_you_mean;
-use metier_skill::contract::ValidationFailure;
+use metier_skill::contract::{ValidationFailure, time_violations};
 
 /// The input as the script will see it: defaults filled in, validated against the contract. Nothing has run yet.
 pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Result<Option<Value>> {
@@ -23,7 +23,8 @@ pub(super) fn validate_input(target: RunTarget<'_>, input: Option<Value>) -> Res
 /// Refuses a text that is to be a point in time and is none. A tool has no such inputs.
 fn validate_times(target: RunTarget<'_>, input: &Value) -> Result<()> {
     let contract = target.skill.contract().filter(|_| target.tool.is_none());
-    let violations = contract.map(|contract| contract.host_needs.time_violations(input)).unwrap_or_default();
+    let violations =
+        contract.map(|contract| time_violations(&contract.host_needs, input)).unwrap_or_default();
     if violations.is_empty() {
         return Ok(());
     }

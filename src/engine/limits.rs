@@ -10,6 +10,7 @@ use crate::registry::Skill;
 use crate::runtimes::Runtime;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, RuntimeLimit};
+use metier_skill::ManifestFacts;
 
 /// The limits of a run.
 pub(super) struct RunLimits {
@@ -68,7 +69,7 @@ pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
 /// What contract and manifest lower of the limits that depend on the runtime, whose defaults are an upper bound too.
 fn lowered_by_skill(skill: &Skill, runtime: RuntimeId, mut limits: Limits) -> Limits {
     let own = skill.contract().map(|contract| &contract.limits);
-    let named = skill.manifest().limits;
+    let named = skill.manifest().limits();
     let memory = own.and_then(|own| own.memory).into_iter().chain(named.memory).min();
     let operations = own.and_then(|own| own.operations).into_iter().chain(named.operations).min();
     let default = if runtime == RuntimeId::RHAI { Limits::OPERATIONS } else { u64::MAX };

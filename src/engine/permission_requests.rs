@@ -15,6 +15,7 @@ use crate::runtimes::{is_plugin_manifest, plugin_manifest_hosts};
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, Permission, RequestedPermissions, split_tool_name};
 use metier_plan::Plan;
+use metier_skill::ManifestFacts;
 use metier_skill::contract::ProvidedTool;
 
 /// A permission that a skill requests, and who does so.

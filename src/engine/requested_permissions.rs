@@ -3,7 +3,8 @@
 use crate::registry::Skill;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
-use metier_skill::contract::{HttpCall, PermissionRequest, ProvidedTool};
+use metier_skill::ManifestFacts;
+use metier_skill::contract::{CallDefinition, PermissionRequest, ProvidedTool, call_definition};
 
 /// The permissions that a script of this runtime requests in that skill.
 pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> RequestedPermissions {
@@ -21,8 +22,8 @@ pub(super) fn declared_permissions(skill: &Skill, runtime: RuntimeId) -> Request
 pub(super) fn declared_values(skill: &Skill) -> Vec<Permission> {
     let Some(contract) = skill.contract() else { return Vec::new() };
     let mut declared = contract.env.clone();
-    let calls = contract.all_tools().filter_map(ProvidedTool::http);
-    let hosts = calls.filter_map(HttpCall::literal_host_permission);
+    let calls = contract.all_tools().filter_map(ProvidedTool::http).map(call_definition);
+    let hosts = calls.filter_map(CallDefinition::literal_host_permission);
     for permission in hosts.chain(contract.config.iter().flat_map(ConfigField::requested_permissions)) {
         if !declared.contains(&permission) {
             declared.push(permission);
@@ -82,7 +83,7 @@ pub(super) fn permissions_from_allowed_tools(
 /// The permissions to which a tool narrows those of its skill; `None` if it has all of them. A host that a setting decides about comes
 /// besides.
 pub(super) fn narrowed_permissions(skill: &Skill, tool: &ProvidedTool) -> Option<Vec<Permission>> {
-    if let Some(call) = tool.http() {
+    if let Some(call) = tool.http().map(call_definition) {
         let config = skill.contract().map(|contract| &*contract.config).unwrap_or_default();
         let host = call.literal_host_permission();
         return Some(host.into_iter().chain(call.value_permissions(config)).collect());

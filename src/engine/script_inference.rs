@@ -7,6 +7,7 @@ use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::host::Files;
 use metier_core::policy::{Limits, PathProtection};
+use metier_skill::contract::is_tool_script;
 
 /// The most tools that an error names.
 pub(super) const MAX_SHOWN_TOOLS: usize = 8;
@@ -78,7 +79,7 @@ fn offer_tools(skill: &Skill, error: SkillError) -> SkillError {
 pub(super) fn plain_scripts(skill: &Skill, opened: Option<&Files>) -> Result<Vec<String>> {
     let mut scripts = skill.scripts_in(opened)?;
     if let Some(contract) = skill.contract().filter(|contract| !contract.tools.is_empty()) {
-        scripts.retain(|path| !contract.is_tool_script(path));
+        scripts.retain(|path| !is_tool_script(contract, path));
     }
     Ok(scripts)
 }
@@ -88,7 +89,7 @@ pub(super) fn scripts_named_in_text(runtimes: &Runtimes, skill: &Skill) -> Resul
     let is_plain = |path: &str| path.strip_prefix("scripts/").is_some_and(|name| !name.contains('/'));
     let is_script = |path: &String| {
         !is_plain(path)
-            && !skill.contract().is_some_and(|contract| contract.is_tool_script(path))
+            && !skill.contract().is_some_and(|contract| is_tool_script(contract, path))
             && runtimes::looks_like_script(runtimes, path, || {
                 skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
             })

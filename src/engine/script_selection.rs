@@ -14,7 +14,10 @@ use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect};
 use metier_core::host::{Files, catch_panic};
-use metier_skill::contract::{Contract, Entrypoint, ProvidedTool};
+use metier_skill::ManifestFacts;
+use metier_skill::contract::{
+    Contract, Entrypoint, ProvidedTool, entrypoint_location, is_tool_script, runtime_location, steps_location,
+};
 
 /// How many reviews the plan has that runs; 0 for every other script, and for a plan that does not load.
 pub(super) fn count_reviews(selected: &SelectedScript, script: Option<&Script>) -> usize {
@@ -102,7 +105,7 @@ pub(super) fn error_for_caller(skill: &Skill, error: SkillError) -> SkillError {
 /// A script that runs when a tool is called runs in no other way: nobody would be asked first, and its input would be validated
 /// against nothing.
 fn refuse_tool_script(skill: &Skill, selected: SelectedScript) -> Result<SelectedScript> {
-    let contract = skill.contract().filter(|contract| contract.is_tool_script(&selected.path));
+    let contract = skill.contract().filter(|contract| is_tool_script(contract, &selected.path));
     let Some(contract) = contract else { return Ok(selected) };
     let is_handler = |tool: &&ProvidedTool| tool.script().is_some_and(|script| script.path == selected.path);
     let names: Vec<&str> = contract
@@ -193,7 +196,7 @@ fn handler_script(skill: &Skill, named: Option<&str>) -> Result<Option<SelectedS
             skill.name()
         );
         return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-            .with_location(manifest_location(skill.manifest().lines.worker))
+            .with_location(manifest_location(skill.manifest().lines().worker))
             .with_help("take `worker` out of SKILL.md"));
     }
     let needs = skill.contract().map(|contract| contract.host_needs.clone()).unwrap_or_default();
@@ -232,10 +235,10 @@ impl fmt::Display for DeclaredRuntime {
 /// The runtime that the contract or `SKILL.md` declares; where both do, they agree.
 pub(super) fn declared_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     let named = skill.contract().and_then(|contract| {
-        Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
+        Some((contract.runtime.as_deref()?, contract_location(skill, runtime_location(contract).line)))
     });
     let named = named.or_else(|| {
-        let place = manifest_location(skill.manifest().lines.runtime);
+        let place = manifest_location(skill.manifest().lines().runtime);
         Some((manifest_runtime(runtimes, skill)?, place))
     });
     let Some((name, place)) = named else { return Ok(None) };
@@ -265,7 +268,10 @@ pub(super) struct LocatedEntrypoint {
 
 impl LocatedEntrypoint {
     pub(super) fn from_contract(skill: &Skill, entrypoint: &Entrypoint) -> Self {
-        Self { entrypoint: entrypoint.clone(), location: contract_location(skill, entrypoint.place.line) }
+        Self {
+            entrypoint: entrypoint.clone(),
+            location: contract_location(skill, entrypoint_location(entrypoint).line),
+        }
     }
 }
 
@@ -282,8 +288,8 @@ fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<Locat
         return Ok(None);
     }
     let mut entrypoint = Entrypoint::default();
-    entrypoint.path = path.to_owned();
-    Ok(Some(LocatedEntrypoint { entrypoint, location: manifest_location(manifest.lines.entrypoint) }))
+    path.clone_into(&mut entrypoint.path);
+    Ok(Some(LocatedEntrypoint { entrypoint, location: manifest_location(manifest.lines().entrypoint) }))
 }
 
 pub(super) fn contract_location(skill: &Skill, line: Option<u32>) -> Location {
@@ -351,7 +357,7 @@ fn plan_file(
             let (name, runtime) = (skill.name(), RuntimeId::TOOL_SEQUENCE);
             let sentence = format!("skill {name} has steps, which run in {runtime}, and says {declared}");
             Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-                .with_location(contract_location(skill, contract.steps_location.line))
+                .with_location(contract_location(skill, steps_location(contract).line))
                 .with_help("take out the steps, or the runtime"))
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::engine::contract_validation::tool_input_error;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{LayeredTools, Tool, ToolLayer, ToolProvider, catch_panic};
-use metier_skill::contract::Schema;
+use metier_skill::contract::{Schema, parse_tool_schema};
 
 /// Maximum number of cached compiled schemas; beyond it, every schema is compiled again.
 const MAX_SCHEMAS: usize = 1_000;
@@ -52,7 +52,7 @@ impl ValidatedTools {
             return known.schema.clone();
         }
         // The lock is released while the schema compiles, so nobody waits for another tool's schema.
-        let schema = Schema::parse_tool_input(described.clone());
+        let schema = parse_tool_schema(described.clone());
         if let Err(why) = &schema {
             tracing::debug!(
                 tool = name,

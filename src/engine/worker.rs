@@ -3,7 +3,7 @@
 use metier_core::error::{Location, Result};
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{Limits, WorkerOptions};
-use metier_skill::Manifest;
+use metier_skill::{Manifest, ManifestFacts};
 
 /// `metadata.worker` of an external script; `invalid-skill` for an unknown protocol. The system counts the processor time of a
 /// process from its start, so a worker for which the caller set a CPU limit serves a single run: no skill lifts a limit.
@@ -15,7 +15,7 @@ pub(super) fn requested_worker(
     let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == RuntimeId::EXTERNAL) else {
         return Ok(None);
     };
-    let place = || Location::new("SKILL.md", manifest.lines.worker, None);
+    let place = || Location::new("SKILL.md", manifest.lines().worker, None);
     let requested = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
     let worker =
         if named.cpu.is_some() { WorkerOptions::default().runs(1) } else { WorkerOptions::default() };

@@ -15,7 +15,7 @@ use crate::registry::{Registry, Skill, parallel_map};
 use metier_core::error::{ErrorKind, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::policy::ToolFilter;
-use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri};
+use metier_skill::contract::{ProvidedResource, ResourceSource, ResourceUri, uris_overlap};
 
 /// Tools that are remembered after they are gone.
 const MAX_GONE: usize = 1_000;
@@ -447,7 +447,7 @@ impl OfferedAddresses {
         uri: &ResourceUri,
     ) -> Option<&'a OfferedResource> {
         let is_meant =
-            |other: &&OfferedResource| other.skill != skill.name() && other.resource.uri.overlaps(uri);
+            |other: &&OfferedResource| other.skill != skill.name() && uris_overlap(&other.resource.uri, uri);
         if uri.is_template() {
             return offered.iter().find(is_meant);
         }

@@ -6,7 +6,9 @@ use std::path::Path;
 use super::problem::Problem;
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_names::SKILL_FILE_NAMES;
-use metier_skill::contract::{CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract};
+use metier_skill::contract::{
+    CONTRACT_FILES, Contract, MAX_CONTRACT, ParsedContract, duplicate_contracts, unreadable_contract,
+};
 use metier_skill::formats;
 use metier_skill::{Diagnostic, LoadedSkill, Manifest, Severity};
 
@@ -31,9 +33,9 @@ pub(super) fn parse_contract(
     manifest: &Manifest,
 ) -> ContractFile {
     let parsed = match (source, duplicates(present)) {
-        (_, Some(names)) => ParsedContract::duplicate_files(&names),
+        (_, Some(names)) => duplicate_contracts(&names),
         (Ok(source), None) => formats::load(file, source, Some(manifest)),
-        (Err(error), None) => ParsedContract::unreadable(error),
+        (Err(error), None) => unreadable_contract(error),
     };
     ContractFile::new(file, parsed)
 }
@@ -46,7 +48,7 @@ pub(super) fn parse_definition(
     directory: &str,
 ) -> (LoadedSkill, ContractFile) {
     if let Some(names) = duplicates(present) {
-        let parsed = ParsedContract::duplicate_files(&names);
+        let parsed = duplicate_contracts(&names);
         let loaded = LoadedSkill { manifest: None, diagnostics: parsed.diagnostics.clone() };
         return (loaded, ContractFile::new(file, parsed));
     }

@@ -9,7 +9,7 @@ use crate::registry::contract_file::{ContractFile, embedded_contract};
 use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::skill_folder::SkillFolder;
-use metier_skill::{Diagnostic, Manifest, SkillLocation, load};
+use metier_skill::{Diagnostic, Manifest, SkillLocation, empty_manifest, load};
 
 /// A skill's place, its name and version, and what else its files say.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Definition {
             SkillFolder::Embedded(skill) => DefinitionContent::embedded(skill, self.address.file_name),
             // All others were read.
             SkillFolder::Disk(_) | SkillFolder::Script(_) => {
-                DefinitionContent::new(Manifest::empty(&self.name), Vec::new(), None)
+                DefinitionContent::new(empty_manifest(&self.name), Vec::new(), None)
             }
         })
     }
@@ -74,7 +74,7 @@ impl DefinitionContent {
     fn embedded(skill: &EmbeddedSkill, file_name: &'static str) -> Self {
         let location = SkillLocation { directory: skill.name(), file_name };
         let loaded = load(skill.file(file_name).unwrap_or_default(), location);
-        let manifest = loaded.manifest.unwrap_or_else(|| Manifest::empty(skill.name()));
+        let manifest = loaded.manifest.unwrap_or_else(|| empty_manifest(skill.name()));
         let contract_file = embedded_contract(skill, &manifest);
         Self::new(manifest, loaded.diagnostics, contract_file)
     }

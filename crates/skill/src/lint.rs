@@ -24,7 +24,6 @@ macro_rules! rules {
             Rule { code: $code, severity: $severity, blocks: $blocks, meaning: $meaning };)*
 
         /// All codes, in the order in which a file is read.
-        #[doc(hidden)]
         pub const RULES: &[Rule] = &[$($name),*];
     };
 }

@@ -30,8 +30,7 @@ pub struct Manifest {
     /// `runtime`, at top level or under `metadata`, as written.
     pub runtime: Option<String>,
     /// Whether that is the one under `metadata`, which may mean something else to another client.
-    #[doc(hidden)]
-    pub is_runtime_in_metadata: bool,
+    pub(crate) is_runtime_in_metadata: bool,
     /// `metadata.version`; 0.0.0 when absent or not a semantic version.
     pub version: semver::Version,
     /// Top-level keys outside the specification, in the file's order.
@@ -39,11 +38,9 @@ pub struct Manifest {
     /// Where the body starts, in bytes of the file.
     pub body_offset: usize,
     /// `metadata.max_operations` and `metadata.max_memory_mb`.
-    #[doc(hidden)]
-    pub limits: ManifestLimits,
+    pub(crate) limits: ManifestLimits,
     /// The lines of the values that a contract may also name.
-    #[doc(hidden)]
-    pub lines: ManifestLines,
+    pub(crate) lines: ManifestLines,
 }
 
 /// The limits that a frontmatter names. They can only lower those of the caller.
@@ -69,45 +66,75 @@ pub struct ManifestLines {
     pub(crate) allowed_tools: Option<u32>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl Manifest {
-    /// That of a skill that says nothing.
-    pub fn empty(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            description: String::new(),
-            license: None,
-            compatibility: None,
-            metadata: Map::new(),
-            allowed_tools: Vec::new(),
-            runtime: None,
-            is_runtime_in_metadata: false,
-            version: semver::Version::new(0, 0, 0),
-            limits: ManifestLimits::default(),
-            unknown: Vec::new(),
-            body_offset: 0,
-            lines: ManifestLines::default(),
-        }
-    }
-
-    /// The runtime of its script. One under `metadata` that is not known is a word of another client, and declares nothing.
-    pub fn declared_runtime(&self, is_known: impl Fn(&str) -> bool) -> Option<&str> {
-        self.runtime.as_deref().filter(|name| !self.is_runtime_in_metadata || is_known(name))
-    }
-
-    /// The line that names the runtime, from 1.
-    pub fn runtime_line(&self) -> Option<u32> {
-        self.lines.runtime
-    }
-
     /// `metadata.entrypoint`: the script that runs when the caller names none.
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
     }
+}
+
+/// The manifest of a skill that says nothing.
+pub fn empty_manifest(name: &str) -> Manifest {
+    Manifest {
+        name: name.to_owned(),
+        description: String::new(),
+        license: None,
+        compatibility: None,
+        metadata: Map::new(),
+        allowed_tools: Vec::new(),
+        runtime: None,
+        is_runtime_in_metadata: false,
+        version: semver::Version::new(0, 0, 0),
+        limits: ManifestLimits::default(),
+        unknown: Vec::new(),
+        body_offset: 0,
+        lines: ManifestLines::default(),
+    }
+}
+
+/// What metier reads of a manifest besides what its author wrote for all clients.
+pub trait ManifestFacts {
+    /// Whether its runtime is the one under `metadata`, which may mean something else to another client.
+    fn is_runtime_in_metadata(&self) -> bool;
+
+    /// The runtime of its script. One under `metadata` that is not known is a word of another client, and declares nothing.
+    fn declared_runtime(&self, is_known: impl Fn(&str) -> bool) -> Option<&str>;
+
+    /// `metadata.max_operations` and `metadata.max_memory_mb`.
+    fn limits(&self) -> ManifestLimits;
+
+    /// The lines of the values that a contract may also name.
+    fn lines(&self) -> &ManifestLines;
 
     /// Whether `metadata.entrypoint` has the form of a script's path: other clients write words, commands, addresses and texts there.
-    pub fn has_entrypoint_path(&self) -> bool {
+    fn has_entrypoint_path(&self) -> bool;
+
+    /// The environment variables that `metadata` asks for, each the permission `env:NAME`.
+    fn requested_variables(&self) -> Vec<Permission>;
+
+    /// What `metadata` requires of the machine.
+    fn machine_requirements(&self) -> MachineRequirements;
+}
+
+#[doc(hidden)]
+impl ManifestFacts for Manifest {
+    fn is_runtime_in_metadata(&self) -> bool {
+        self.is_runtime_in_metadata
+    }
+
+    fn declared_runtime(&self, is_known: impl Fn(&str) -> bool) -> Option<&str> {
+        self.runtime.as_deref().filter(|name| !self.is_runtime_in_metadata || is_known(name))
+    }
+
+    fn limits(&self) -> ManifestLimits {
+        self.limits
+    }
+
+    fn lines(&self) -> &ManifestLines {
+        &self.lines
+    }
+
+    fn has_entrypoint_path(&self) -> bool {
         self.entrypoint().is_some_and(|path| {
             let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             let is_text = ["md", "html", "txt"].iter().any(|text| ending.eq_ignore_ascii_case(text));
@@ -118,13 +145,11 @@ impl Manifest {
         })
     }
 
-    /// The environment variables that `metadata` asks for, each the permission `env:NAME`.
-    pub fn requested_variables(&self) -> Vec<Permission> {
+    fn requested_variables(&self) -> Vec<Permission> {
         metadata::variables(&self.metadata)
     }
 
-    /// What `metadata` requires of the machine.
-    pub fn machine_requirements(&self) -> MachineRequirements {
+    fn machine_requirements(&self) -> MachineRequirements {
         metadata::machine_requirements(&self.metadata)
     }
 }

@@ -119,7 +119,6 @@ pub(crate) fn is_allowed_name(name: &str) -> bool {
 }
 
 /// The nearest allowed name; `None` if the name is allowed already, or has no letter or digit.
-#[doc(hidden)]
 pub fn suggested_name(name: &str) -> Option<String> {
     let lowered = name.to_lowercase();
     let words = lowered.split(|c: char| !is_letter_or_digit(c)).filter(|word| !word.is_empty());

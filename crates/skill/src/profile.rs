@@ -22,7 +22,6 @@ const NAMES: [(&str, Profile); 3] =
 
 /// The error for a name that is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[doc(hidden)]
 pub struct UnknownProfile(String);
 
 impl fmt::Display for UnknownProfile {

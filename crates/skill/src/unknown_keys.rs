@@ -24,7 +24,6 @@ const MAX_REPORTED: usize = 32;
 
 /// A top-level key outside the specification, kept as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[doc(hidden)]
 pub struct UnknownKey {
     /// The key as written.
     pub key: String,
@@ -36,7 +35,6 @@ pub struct UnknownKey {
 
 /// What an unknown key seems to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[doc(hidden)]
 pub enum KeyClass {
     /// An extension that these clients read.
     Extension(&'static str),

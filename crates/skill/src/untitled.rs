@@ -4,7 +4,7 @@ use super::inline_metadata::MAX_DESCRIPTION_CHARS;
 use super::manifest::Manifest;
 use super::name::normalise;
 use crate::diagnostic_sink::{DiagnosticSink, find_control_character};
-use crate::lint;
+use crate::{empty_manifest, lint};
 use metier_core::excerpt::shorten;
 
 /// How many bytes of the file are read for it.
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str, directory: &str, report: &mut DiagnosticSink<'_>)
         return None;
     }
     let body_offset = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    Some(Manifest { description, body_offset, ..Manifest::empty(&normalise(directory)) })
+    Some(Manifest { description, body_offset, ..empty_manifest(&normalise(directory)) })
 }
 
 /// The first paragraph on one line, or else the first heading. A text that begins like frontmatter of another kind describes nothing.

@@ -13,7 +13,8 @@ use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{HostMemoryReservation, LogLevel, SandboxReport, SkillContext};
 use metier_core::template::{Reference, Template};
 use metier_skill::contract::{
-    self, CONFIG, HttpCall, PagePlace, Paging, ParsedContract, ResolvedBaseUrl, SECRETS, named_value,
+    self, CONFIG, CallDefinition, PagePlace, Paging, ParsedContract, ResolvedBaseUrl, SECRETS,
+    call_definition, named_value,
 };
 use metier_skill::formats;
 
@@ -23,7 +24,7 @@ const MIN_SECRET_PART: usize = 16;
 /// A call of one tool.
 struct HttpCallExecutor {
     tool: String,
-    call: HttpCall,
+    call: CallDefinition,
     /// The settings and the secrets that it sends, each once.
     config: Vec<String>,
     secrets: Vec<String>,
@@ -32,7 +33,7 @@ struct HttpCallExecutor {
 /// Reads the declaration of a tool in the contract; `invalid-skill` for a script of another kind.
 pub fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
     let tool = script.function.as_deref().unwrap_or_default();
-    let declared = |parsed: ParsedContract| parsed.contract?.tool(tool)?.http().cloned();
+    let declared = |parsed: ParsedContract| parsed.contract?.tool(tool)?.http().map(call_definition).cloned();
     let in_contract = declared(contract::load(&script.source));
     let Some(call) = in_contract.or_else(|| declared(formats::load(&script.path, &script.source, None)))
     else {
@@ -81,7 +82,7 @@ impl SkillExecutor for HttpCallExecutor {
 /// One call, with the values that it sends.
 struct CallRun<'r> {
     tool: &'r str,
-    call: &'r HttpCall,
+    call: &'r CallDefinition,
     ctx: &'r SkillContext,
     input: &'r Value,
     settings: &'r Value,

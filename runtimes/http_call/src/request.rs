@@ -13,7 +13,7 @@ use metier_core::percent_encoding::{self, decode_lenient};
 use metier_core::template::{PathSegment, Reference, ReferenceRoot, ResolveError, Resolver, TemplatePiece};
 use metier_core::template::{Template, ValueTemplate};
 use metier_skill::contract::{
-    CallBody, CallQuery, HttpCall, PagePlace, ResolvedBaseUrl, SECRETS, named_value,
+    CallBody, CallDefinition, CallQuery, PagePlace, ResolvedBaseUrl, SECRETS, named_value,
 };
 
 /// The URL and the options of `ctx.http`.
@@ -43,7 +43,7 @@ const MAX_SHOWN: usize = 80;
 
 /// The request with these values, of at most so many bytes; `invalid-input` for an input that would leave its place.
 pub(super) fn build_request(
-    call: &HttpCall,
+    call: &CallDefinition,
     values: RequestValues<'_>,
     max_bytes: u64,
 ) -> Result<BuiltRequest> {

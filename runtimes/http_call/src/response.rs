@@ -7,7 +7,7 @@ use metier_core::host::SkillContext;
 use metier_core::policy::CancelToken;
 use metier_core::strict_json;
 use metier_core::template::{Reference, ReferenceRoot, ResolveError, Resolver};
-use metier_skill::contract::{HttpCall, RESPONSE, ResponseFormat, ResultTemplate};
+use metier_skill::contract::{CallDefinition, RESPONSE, ResponseFormat, ResultTemplate};
 use serde_json::{Map, Value, json};
 
 /// The most characters of a response that an error repeats.
@@ -19,7 +19,7 @@ fn status_of(response: &Value) -> u16 {
 }
 
 /// `tool` where the status is none that the call expects, in the words of the service: `[GitHub] Not Found (HTTP 404)`.
-pub(super) fn check_status(call: &HttpCall, service: &str, response: &Value) -> Result<()> {
+pub(super) fn check_status(call: &CallDefinition, service: &str, response: &Value) -> Result<()> {
     let status = status_of(response);
     if call.statuses.iter().any(|range| range.contains(&status)) {
         return Ok(());
@@ -51,7 +51,7 @@ fn named_reason(body: &Value) -> Option<String> {
 }
 
 /// The response as references name it, with its body read; `tool` for a body that cannot be read.
-pub(super) fn read_response(call: &HttpCall, response: &Value) -> Result<Value> {
+pub(super) fn read_response(call: &CallDefinition, response: &Value) -> Result<Value> {
     let text = response["body"].as_str().unwrap_or_default();
     let parse = |text: &str| {
         strict_json::parse_repaired(text)
@@ -68,7 +68,7 @@ pub(super) fn read_response(call: &HttpCall, response: &Value) -> Result<Value> 
 }
 
 /// `tool`, in the words of the service, where a response says that the call failed.
-pub(super) fn check_success(call: &HttpCall, service: &str, response: &Value) -> Result<()> {
+pub(super) fn check_success(call: &CallDefinition, service: &str, response: &Value) -> Result<()> {
     let scope = Scope::new(&Value::Null, response);
     let has_value = |field: &&Reference| {
         scope.lookup(field).is_some_and(|value| match value {
@@ -92,7 +92,7 @@ pub(super) fn check_success(call: &HttpCall, service: &str, response: &Value) ->
 }
 
 /// `tool` where a response has not what the call expects.
-pub(super) fn check_fields(call: &HttpCall, response: &Value) -> Result<()> {
+pub(super) fn check_fields(call: &CallDefinition, response: &Value) -> Result<()> {
     let scope = Scope::new(&Value::Null, response);
     let missing = |field: &&Reference| scope.lookup(field).is_none_or(Value::is_null);
     match call.required.iter().find(missing) {

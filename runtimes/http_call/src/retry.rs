@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use metier_core::error::{Result, SkillError};
 use metier_core::host::SkillContext;
-use metier_skill::contract::HttpCall;
+use metier_skill::contract::CallDefinition;
 use serde_json::{Map, Value};
 
 /// How often a request is made at most.
@@ -40,7 +40,7 @@ pub(super) enum NextTry {
 
 impl Tries {
     /// For a call with these headers. One that changes something is repeated only if a key tells the server that it is the same.
-    pub(super) fn new(call: &HttpCall, headers: &Value, ctx: &SkillContext) -> Self {
+    pub(super) fn new(call: &CallDefinition, headers: &Value, ctx: &SkillContext) -> Self {
         let has_key = headers
             .as_object()
             .is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)));

@@ -1,9 +1,9 @@
 //! A skill as a function: its name, what goes in and what comes out, and a row for each field.
 
 use metier::registry::Skill;
-use metier::skill::contract::Schema;
 
 use crate::cli::terminal::escape_line;
+use metier_skill::contract::signature;
 
 /// Maximum width of the columns of names and types; a longer one moves the rest of its line.
 const MAX_COLUMN_WIDTH: usize = 28;
@@ -15,8 +15,8 @@ pub fn function_signature(skill: &Skill) -> Option<String> {
     if inputs.is_none() && outputs.is_none() {
         return None;
     }
-    let parameters = inputs.map_or_else(|| "…".to_owned(), Schema::parameters);
-    let value = outputs.map_or_else(|| "any".to_owned(), Schema::type_name);
+    let parameters = inputs.map_or_else(|| "…".to_owned(), signature::parameters);
+    let value = outputs.map_or_else(|| "any".to_owned(), signature::type_name);
     Some(format!("{}({parameters}) -> {value}", skill.name()))
 }
 
@@ -26,8 +26,9 @@ pub fn section(skill: &Skill) -> String {
     let contract = skill.contract();
     let inputs = contract.and_then(|contract| contract.inputs.as_ref());
     let outputs = contract.and_then(|contract| contract.outputs.as_ref());
-    let tables = [("inputs", inputs), ("outputs", outputs)]
-        .map(|(title, schema)| schema.map(|schema| table(title, &schema.rows())).unwrap_or_default());
+    let tables = [("inputs", inputs), ("outputs", outputs)].map(|(title, schema)| {
+        schema.map(|schema| table(title, &signature::rows(schema))).unwrap_or_default()
+    });
     format!("\n{}\n{}", escape_line(&signature), tables.concat())
 }
 

@@ -3,10 +3,11 @@
 use metier::engine::{Availability, Engine};
 use metier::executor::RuntimeId;
 use metier::registry::Skill;
-use metier::skill::contract::{ProvidedTool, Schema};
+use metier::skill::contract::ProvidedTool;
 use serde_json::{Value, json};
 
 use crate::cli::terminal::escape_line;
+use metier_skill::contract::signature;
 
 /// Each tool as it is in JSON.
 pub fn records(engine: &Engine, skill: &Skill) -> Vec<Value> {
@@ -59,8 +60,8 @@ fn lines(engine: &Engine, skill: &Skill, tool: &ProvidedTool) -> String {
 }
 
 fn signature(tool: &ProvidedTool) -> String {
-    let parameters = tool.input_schema.as_ref().map_or_else(|| "…".to_owned(), Schema::parameters);
-    let value = tool.output_schema.as_ref().map_or_else(|| "any".to_owned(), Schema::type_name);
+    let parameters = tool.input_schema.as_ref().map_or_else(|| "…".to_owned(), signature::parameters);
+    let value = tool.output_schema.as_ref().map_or_else(|| "any".to_owned(), signature::type_name);
     format!("{}({parameters}) -> {value}", tool.name)
 }
 

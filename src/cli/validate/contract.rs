@@ -5,12 +5,10 @@ use std::path::Path;
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::formats;
-use metier::skill::contract::{
-    Contract, ParsedContract, ProvidedResource, ProvidedTool, ResourceSource, Schema,
-};
+use metier::skill::contract::{Contract, ProvidedResource, ProvidedTool, ResourceSource, Schema};
 use metier::skill::{Diagnostic, Manifest, Severity};
 use metier_core::host::outward_link::outward_link_error;
-use metier_skill::contract::CONTRACT_FILES;
+use metier_skill::contract::{CONTRACT_FILES, duplicate_contracts, unreadable_contract};
 use serde::Serialize;
 
 use super::skill_file;
@@ -55,10 +53,10 @@ impl ContractValidation {
                 Err(error) => {
                     let link = outward_link_error(folder, file);
                     let link = link.map(|link| std::io::Error::other(link.message().to_owned()));
-                    (String::new(), ParsedContract::unreadable(link.unwrap_or(error)))
+                    (String::new(), unreadable_contract(link.unwrap_or(error)))
                 }
             },
-            _ => (String::new(), ParsedContract::duplicate_files(&present)),
+            _ => (String::new(), duplicate_contracts(&present)),
         };
         let file = present[0];
         let mut diagnostics = parsed.diagnostics;

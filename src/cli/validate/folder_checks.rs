@@ -7,6 +7,7 @@ use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::policy::{Permission, WorkerOptions};
 use metier::skill::{Diagnostic, Manifest, Rule};
+use metier_skill::ManifestFacts;
 use metier_skill::contract::CONTRACT_FILES;
 
 use super::references::{Reference, references};
@@ -80,7 +81,7 @@ impl FolderChecks<'_> {
         let span = self.value_span("runtime", name);
         let runtimes = Runtimes::built_in();
         match runtimes.find(name) {
-            Err(error) if self.manifest.is_runtime_in_metadata => {
+            Err(error) if self.manifest.is_runtime_in_metadata() => {
                 let message = format!(
                     "{}, so metadata.runtime is taken as a word of another client, and scripts run by their extensions",
                     error.message()

@@ -9,6 +9,7 @@ use metier::skill::{Diagnostic, Manifest, Rule};
 use super::runtime_location::runtime_location;
 use super::sequence::DEFAULT_PATH;
 use crate::cli::validate::lints;
+use metier_skill::ManifestFacts;
 
 /// Diagnostics for steps of the contract, or a sequence in its folder, that do not run.
 pub fn unused_steps(

@@ -6,7 +6,7 @@ use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use metier_core::policy::split_tool_name;
 use metier_plan::{CallTarget, CalleeLookup, OnFailure, Plan, Step};
-use metier_skill::contract::Dependency;
+use metier_skill::contract::{Dependency, required_dependency};
 
 impl AvailabilityCheck<'_> {
     /// Adds the skills that the plan calls, if the script is one. Of those that only its check could find, it has said so.
@@ -38,7 +38,7 @@ impl AvailabilityCheck<'_> {
                 continue;
             }
             let called = tool.map_or_else(|| "it".to_owned(), |tool| format!("its tool {tool}"));
-            let mut needed = Dependency::new(name);
+            let mut needed = required_dependency(name);
             needed.required = is_always_called(step);
             needed.reason = Some(format!("step {} calls {called}", step.id));
             calls.push((needed, tool.map(str::to_owned)));

@@ -13,10 +13,10 @@ use crate::runtimes::{self, ProgramVersion, RuntimeServices};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint};
 use metier_core::policy::{ConfigField, ConfigRequirement};
-use metier_skill::MachineRequirements;
 use metier_skill::contract::Dependency;
 
 const PROGRAM_HELP: &str = "install the program, and see that it is on PATH";
+use metier_skill::{MachineRequirements, ManifestFacts};
 const SYSTEM_HELP: &str = "run it on a system that it is made for";
 const CAPABILITY_HELP: &str = "a program that embeds metier offers a capability as a tool of that name";
 const VERSION_HELP: &str = "install a version that fits, and see that it is first on PATH";

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::callees::{Callee, CalleeLookup, Callees};
 use crate::check::schema_query;
-use metier_skill::contract::Schema;
+use metier_skill::contract::{Schema, parse_input_schema, parse_schema};
 
 /// The callees resolved so far, by name.
 pub(crate) struct CalleeCache<'a> {
@@ -30,7 +30,7 @@ impl CallInputSchema {
     /// The input of a function or a tool, for which no defaults are filled in.
     pub(crate) fn new(json: Value) -> Self {
         let required = schema_query::required_names(&json).map(str::to_owned).collect();
-        Self { schema: Schema::parse(json.clone()).ok(), required, json }
+        Self { schema: parse_schema(json.clone()).ok(), required, json }
     }
 
     /// The input of a skill, for which the run fills in defaults.
@@ -38,7 +38,7 @@ impl CallInputSchema {
         let required =
             schema_query::required_names(&json).filter(|name| !schema_query::has_default(&json, name));
         let required = required.map(str::to_owned).collect();
-        Self { schema: Schema::parse_inputs(json.clone()).ok(), required, json }
+        Self { schema: parse_input_schema(json.clone()).ok(), required, json }
     }
 }
 

@@ -4,7 +4,9 @@ use metier_core::policy::{ConfigField, ConfigRequirement, PathProtection, Permis
 
 use super::finding::{Change, FindingList, NamedPair, named_pairs, pointer};
 use super::version::{self, RangeChange};
-use crate::contract::{Contract, Dependencies, Dependency, Infrastructure, PermissionRequest, ProvidedTool};
+use crate::contract::{
+    Contract, Dependencies, Dependency, Infrastructure, PermissionRequest, ProvidedTool, call_definition,
+};
 
 const PLACE: &str = "/permissions";
 
@@ -53,7 +55,7 @@ pub(super) fn permissions_of_tool(tool: &ProvidedTool) -> Option<Vec<&Permission
 fn requested_permissions(contract: &Contract) -> Vec<Permission> {
     let listed = contract.permissions.iter().flatten().filter_map(|request| request.permission.clone());
     let values = contract.config.iter().flat_map(ConfigField::requested_permissions);
-    let calls = contract.all_tools().filter_map(ProvidedTool::http);
+    let calls = contract.all_tools().filter_map(ProvidedTool::http).map(call_definition);
     let hosts = calls.filter_map(|call| call.default_host_permission(&contract.config));
     let mut all: Vec<Permission> =
         listed.chain(contract.env.iter().cloned()).chain(values).chain(hosts).collect();

@@ -19,7 +19,6 @@ use semver::Version;
 pub use self::finding::{Change, Finding};
 use self::finding::{FindingList, NamedPair, named_pairs, pointer};
 use self::schema::{Direction, WorkBudget};
-#[doc(hidden)]
 pub use self::skill::contract_of_skill;
 pub use self::version::VersionChange;
 use crate::contract::{Contract, Entrypoint, Example};

@@ -2,12 +2,11 @@
 
 use metier_core::policy::Permission;
 
-use crate::Manifest;
-use crate::contract::{Contract, Dependency, Entrypoint, PermissionRequest};
+use crate::contract::{Contract, Dependency, Entrypoint, PermissionRequest, required_dependency};
+use crate::{Manifest, ManifestFacts};
 
 /// The contract with the name, the version, the script and the permissions of the `SKILL.md` where it has none itself, and with the
 /// variables, programs and limits of both; for a skill without a contract, those of the `SKILL.md` alone.
-#[doc(hidden)]
 pub fn contract_of_skill(contract: Option<&Contract>, manifest: &Manifest) -> Contract {
     let mut whole = contract.cloned().unwrap_or_default();
     whole.name.get_or_insert_with(|| manifest.name.clone());
@@ -28,7 +27,7 @@ pub fn contract_of_skill(contract: Option<&Contract>, manifest: &Manifest) -> Co
     for program in requirements.programs {
         let required = !requirements.is_always_offered;
         if !whole.dependencies.tools.iter().any(|known| known.name == program) {
-            whole.dependencies.tools.push(Dependency { required, ..Dependency::new(program) });
+            whole.dependencies.tools.push(Dependency { required, ..required_dependency(program) });
         }
     }
     whole.limits.operations = lower(whole.limits.operations, manifest.limits.operations);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use super::Change::{Major, Minor, Patch, Unknown};
 use super::*;
 use crate::contract;
-use crate::contract::Schema;
+use crate::contract::{Schema, parse_input_schema, parse_schema};
 
 fn contract(text: &str) -> Contract {
     let parsed = contract::parse(text.as_bytes());
@@ -628,7 +628,7 @@ fn contract_with_inputs(schema: &Json) -> Contract {
 
 /// A contract with these inputs, unless a default in them does not fit.
 fn inputs_of_contract(schema: &Json) -> Option<Contract> {
-    let inputs = Schema::parse_inputs(schema.clone()).ok()?;
+    let inputs = parse_input_schema(schema.clone()).ok()?;
     Some(Contract { inputs: Some(inputs), ..Contract::default() })
 }
 
@@ -680,7 +680,7 @@ fn hostile_schemas_take_bounded_work() {
         assert!(began.elapsed() < Duration::from_mins(1), "{name}: {:?}", began.elapsed());
     }
     // One that does not fit is refused before it is compared.
-    assert!(Schema::parse_inputs(nested(json!({"type": "string"}))).is_err());
+    assert!(parse_input_schema(nested(json!({"type": "string"}))).is_err());
 }
 
 #[test]
@@ -695,7 +695,7 @@ fn deep_schemas_are_compared_to_their_end() {
     ] {
         let nested = |innermost: Json| (0..times).fold(innermost, |schema, _| around(schema));
         let outputs = |innermost: Json| Contract {
-            outputs: Some(Schema::parse(nested(innermost)).unwrap()),
+            outputs: Some(parse_schema(nested(innermost)).unwrap()),
             ..Contract::default()
         };
         let (old, new) = (outputs(json!({"minLength": 1})), outputs(json!({"minLength": 2})));
@@ -838,7 +838,7 @@ fn whole_schema(schema: Json) -> Schema {
         Json::Bool(false) => json!({"enum": []}),
         schema => schema,
     };
-    Schema::parse(schema).unwrap()
+    parse_schema(schema).unwrap()
 }
 
 /// A schema, and one that is made of it by a small change; or two that have nothing to do with each other.

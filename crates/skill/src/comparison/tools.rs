@@ -6,7 +6,9 @@ use super::facts::{compare_limit, compare_risk};
 use super::finding::{Change, FindingList, NamedPair, named_pairs, pointer};
 use super::host_requirements::permissions_of_tool;
 use super::schema::{self, Direction, WorkBudget};
-use crate::contract::{Contract, Entrypoint, HttpCall, ProvidedTool, SECRETS, ToolHandler, named_value};
+use crate::contract::{
+    CallDefinition, Contract, Entrypoint, ProvidedTool, SECRETS, ToolHandler, call_definition, named_value,
+};
 
 pub(super) fn compare(old: &Contract, new: &Contract, budget: &mut WorkBudget, list: &mut FindingList) {
     for NamedPair { name, old, new } in named_pairs(&old.tools, &new.tools, |tool| &tool.name) {
@@ -45,9 +47,10 @@ fn compare_internal(
 
 /// What a call of one version does that one of the other does not.
 fn compare_handlers((old, new): (&ProvidedTool, &ProvidedTool), at: &str, list: &mut FindingList) {
-    let (Some(old), Some(new)) = (old.http(), new.http()) else { return };
+    let (old, new) = (old.http().map(call_definition), new.http().map(call_definition));
+    let (Some(old), Some(new)) = (old, new) else { return };
     let at = pointer(at, "http");
-    let is_known = |call: &HttpCall| call.base_url.literal().is_some();
+    let is_known = |call: &CallDefinition| call.base_url.literal().is_some();
     if old.base_url != new.base_url && !(is_known(old) && is_known(new)) {
         let message = "cannot tell which host it reaches: the address is made of other settings";
         list.add(pointer(&at, "base_url"), Change::Unknown, message);
@@ -62,7 +65,7 @@ fn compare_handlers((old, new): (&ProvidedTool, &ProvidedTool), at: &str, list: 
     }
 }
 
-fn secrets(call: &HttpCall) -> BTreeSet<String> {
+fn secrets(call: &CallDefinition) -> BTreeSet<String> {
     let references = call.sent_references().into_iter().filter_map(named_value);
     references.filter(|(root, _)| *root == SECRETS).map(|(_, name)| name.to_owned()).collect()
 }

@@ -15,7 +15,7 @@ use super::schema::{KeywordTypo, LocatedSchema, Schema, ValidationFailure};
 use super::{Contract, Entrypoint, Example, SourceLocation};
 use crate::contract::sections::entrypoints::normalize_path;
 use crate::diagnostic_sink::DiagnosticSink;
-use crate::lint;
+use crate::{ManifestFacts, lint};
 
 /// Characters of a value that an error repeats.
 const MAX_SHOWN_CHARS: usize = 80;

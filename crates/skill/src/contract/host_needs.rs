@@ -39,19 +39,15 @@ pub struct Enrichment {
     pub default: String,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl HostNeeds {
-    /// What is wrong with the points in time in an input. A text of blanks is none, as where the input is absent.
-    pub fn time_violations(&self, input: &Value) -> Vec<Violation> {
-        let violation = |name: &String| {
-            let text = input.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())?;
-            let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-            let found = || format!("{:?}", shorten(text, MAX_SHOWN_CHARS));
-            (!is_point_in_time(text)).then(|| Violation::new(pointer, "format", TIME_FORM, found()))
-        };
-        self.timestamps.iter().filter_map(violation).collect()
-    }
+/// What is wrong with the points in time in an input. A text of blanks is none, as where the input is absent.
+pub fn time_violations(needs: &HostNeeds, input: &Value) -> Vec<Violation> {
+    let violation = |name: &String| {
+        let text = input.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())?;
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let found = || format!("{:?}", shorten(text, MAX_SHOWN_CHARS));
+        (!is_point_in_time(text)).then(|| Violation::new(pointer, "format", TIME_FORM, found()))
+    };
+    needs.timestamps.iter().filter_map(violation).collect()
 }
 
 /// `2026-03-01`, or with a time after `T` or a blank: `09:00`, `09:00:30`, `09:00:30.25`, and after that `Z`, `+01:00` or `+0100`.

@@ -26,34 +26,38 @@ mod sections;
 mod tests;
 
 pub use self::composition::{NamedPersona, compose};
-pub use self::host_needs::{Enrichment, HostNeeds};
-pub use self::model::{Contract, DefinitionFormat, McpServerAddress, Persona, Publication, StepsForm, Turn};
+pub use self::host_needs::{Enrichment, HostNeeds, time_violations};
+pub use self::model::{
+    Contract, DefinitionFormat, McpServerAddress, Persona, Publication, StepsForm, Turn, is_tool_script,
+    runtime_location, steps_location,
+};
 pub(crate) use self::parse::KEYS;
 pub use self::parse::{
-    CheckDepth, MAX_CONTRACT, ParsedContract, check_translated, load, load_with_manifest, parse,
-    parse_source, parse_with_manifest, read_definition,
+    CheckDepth, MAX_CONTRACT, ParsedContract, check_translated, duplicate_contracts, load,
+    load_with_manifest, parse, parse_source, parse_with_manifest, read_definition, unreadable_contract,
 };
 pub use self::risk::{Sensitivity, risk_level, risk_score};
 pub use self::sections::config::{MAX_FIELDS as MAX_SETTINGS, named_setting, variable};
 pub use self::sections::dependencies::{
-    Dependencies, Dependency, Infrastructure, InfrastructureKind, host_and_port,
+    Dependencies, Dependency, Infrastructure, InfrastructureKind, host_and_port, required_dependency,
 };
-pub use self::sections::entrypoints::{Entrypoint, SourceLocation};
-pub use self::sections::examples::Example;
+pub use self::sections::entrypoints::{Entrypoint, SourceLocation, entrypoint_location};
+pub use self::sections::examples::{Example, UnknownExampleKey, expected_number, unknown_example_key};
 pub use self::sections::forms::InputForm;
 pub use self::sections::http::base_url::{BaseUrl, ResolvedBaseUrl};
 pub use self::sections::http::call::{
-    CallBody, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat, ResultTemplate,
+    CallBody, CallDefinition, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat,
+    ResultTemplate, call_definition,
 };
 pub(crate) use self::sections::http::reader::read_alone as read_http_call;
 pub use self::sections::http::references::{CONFIG, RESPONSE, SECRETS, named_value};
 pub use self::sections::limits::ContractLimits;
 pub use self::sections::metadata::ContractMetadata;
 pub use self::sections::permissions::PermissionRequest;
-pub use self::sections::resource_uri::ResourceUri;
+pub use self::sections::resource_uri::{ResourceUri, uris_overlap};
 pub use self::sections::resources::{ProvidedResource, ResourceSource};
 pub use self::sections::tools::{ProvidedTool, ToolHandler};
-pub use schema::{Schema, ValidationFailure};
+pub use schema::{Schema, ValidationFailure, parse_input_schema, parse_schema, parse_tool_schema, signature};
 pub(crate) use schema::{SchemaRole, escape_token, read as read_schema};
 pub use tool_aliases::ToolAliases;
 

@@ -39,8 +39,7 @@ pub struct Contract {
     pub runtime: Option<String>,
     /// Where the runtime is written.
     #[serde(skip)]
-    #[doc(hidden)]
-    pub runtime_location: SourceLocation,
+    pub(crate) runtime_location: SourceLocation,
     /// The script that runs when the caller names none.
     pub entrypoint: Option<Entrypoint>,
     /// Scripts that can be run by these names, in written order.
@@ -71,8 +70,7 @@ pub struct Contract {
     pub steps: Option<StepsForm>,
     /// Where the steps are written.
     #[serde(skip)]
-    #[doc(hidden)]
-    pub steps_location: SourceLocation,
+    pub(crate) steps_location: SourceLocation,
     /// Who may call it.
     pub sensitivity: Sensitivity,
     /// What is changed besides secrets and invisible characters in what a model reads of its runs.
@@ -156,15 +154,22 @@ impl Contract {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Contract {
-    /// Whether that script runs only when a tool is called: a tool names it, and no entrypoint does.
-    pub fn is_tool_script(&self, path: &str) -> bool {
-        let mut entrypoints = self.entrypoint.iter().chain(self.entrypoints.iter().map(|(_, entry)| entry));
-        self.all_tools().filter_map(ProvidedTool::script).any(|script| script.path == path)
-            && !entrypoints.any(|entrypoint| entrypoint.path == path)
-    }
+/// Where a contract names its runtime.
+pub fn runtime_location(contract: &Contract) -> &SourceLocation {
+    &contract.runtime_location
+}
+
+/// Where a contract has its steps.
+pub fn steps_location(contract: &Contract) -> &SourceLocation {
+    &contract.steps_location
+}
+
+/// Whether a script of that path runs only when a tool is called: a tool names it, and no entrypoint does.
+pub fn is_tool_script(contract: &Contract, path: &str) -> bool {
+    let named = contract.entrypoints.iter().map(|(_, entrypoint)| entrypoint);
+    let mut entrypoints = contract.entrypoint.iter().chain(named);
+    contract.all_tools().filter_map(ProvidedTool::script).any(|script| script.path == path)
+        && !entrypoints.any(|entrypoint| entrypoint.path == path)
 }
 
 fn fields_by_key<S: Serializer>(fields: &[ConfigField], serializer: S) -> Result<S::Ok, S::Error> {

@@ -67,7 +67,6 @@ pub(crate) const KEYS: [&str; 30] = [
 
 /// A parsed contract.
 #[derive(Clone, Debug, Default)]
-#[doc(hidden)]
 pub struct ParsedContract {
     /// The contract; present exactly when no diagnostic blocks and the file is not left out.
     pub contract: Option<Contract>,
@@ -87,30 +86,28 @@ impl ParsedContract {
         found.help = help.map(str::to_owned);
         Self { contract: None, diagnostics: vec![found] }
     }
+}
 
-    /// A contract whose file could not be read.
-    pub fn unreadable(error: std::io::Error) -> Self {
-        let sentence = SkillError::io("the contract cannot be read", error);
-        Self::from_error(&lint::CONTRACT_UNREADABLE, sentence.message(), None)
-    }
+/// A contract whose file could not be read.
+pub fn unreadable_contract(error: std::io::Error) -> ParsedContract {
+    let sentence = SkillError::io("the contract cannot be read", error);
+    ParsedContract::from_error(&lint::CONTRACT_UNREADABLE, sentence.message(), None)
+}
 
-    /// The result if a folder has several contracts, with these names: none counts.
-    pub fn duplicate_files(names: &[&str]) -> Self {
-        let message = format!("there are {}, and each could be the contract", names.join(" and "));
-        Self::from_error(&lint::CONTRACT_TWICE, message, Some("keep one of them"))
-    }
+/// The result if a folder has several contracts, with these names: none counts.
+pub fn duplicate_contracts(names: &[&str]) -> ParsedContract {
+    let message = format!("there are {}, and each could be the contract", names.join(" and "));
+    ParsedContract::from_error(&lint::CONTRACT_TWICE, message, Some("keep one of them"))
 }
 
 /// Parses a contract and checks it completely: schemas are compiled, defaults and examples are validated.
 ///
 /// Never fails, touches no disk and fetches nothing; hostile text results in a diagnostic.
-#[doc(hidden)]
 pub fn parse(source: &[u8]) -> ParsedContract {
     read(source, None, CheckDepth::Whole)
 }
 
 /// Like [`parse`], and checks that it agrees with the `SKILL.md` beside it.
-#[doc(hidden)]
 pub fn parse_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
     read(source, Some(manifest), CheckDepth::Whole)
 }

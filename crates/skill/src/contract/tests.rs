@@ -483,8 +483,8 @@ outputs:
   rows: {type: array, items: {type: object, properties: {name: {type: string}}}}",
     );
     let (inputs, outputs) = (contract.inputs.unwrap(), contract.outputs.unwrap());
-    assert_eq!(inputs.parameters(), r#"path: string, deep: boolean = false, kind?: "a" | "b""#);
-    assert_eq!(outputs.type_name(), "{total: integer, rows?: [{name?: string}]}");
+    assert_eq!(signature::parameters(&inputs), r#"path: string, deep: boolean = false, kind?: "a" | "b""#);
+    assert_eq!(signature::type_name(&outputs), "{total: integer, rows?: [{name?: string}]}");
 }
 
 /// The lines, each with its number after the first `p`, so that no key is given twice.

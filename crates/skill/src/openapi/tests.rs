@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use metier_core::error::Hint;
 
 use super::{OpenApiAuthentication, OpenApiImport, OpenApiOptions, OperationGroup, import_openapi};
-use crate::contract::Contract;
+use crate::contract::{Contract, call_definition};
 
 /// A description with these paths and components.
 fn description(paths: &Json, components: &Json) -> Json {
@@ -552,7 +552,7 @@ fn secrets_are_bound_to_the_host_and_no_text_becomes_a_reference() {
     let secret = &contract.config[0];
     assert_eq!((secret.key.as_str(), &secret.hosts[..]), ("ACME_TOKEN", &["api.acme.test".to_owned()][..]));
     assert_eq!(secret.env.as_deref(), Some("ACME_TOKEN"));
-    let call = tool.http().unwrap();
+    let call = call_definition(tool.http().unwrap());
     let permissions: Vec<String> = call
         .literal_host_permission()
         .into_iter()

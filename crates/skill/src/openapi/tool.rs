@@ -12,7 +12,7 @@ use super::schema::{SchemaReader, WorkBudget};
 use super::security::{Credential, OpenApiAuthentication, SecuritySchemes};
 use super::server;
 use super::text::plain_text;
-use crate::contract::Schema;
+use crate::contract::parse_tool_schema;
 use metier_core::excerpt::shorten;
 use metier_core::template::{PathSegment, Reference, ReferenceBody, ReferenceRoot};
 
@@ -105,12 +105,12 @@ pub(super) fn translate<'d>(
 /// Whether the inputs of a tool are a schema that values can be validated against, perhaps without their patterns.
 pub(super) fn check_inputs(tool: &mut ImportedTool<'_>) -> Result<(), String> {
     let Some(inputs) = tool.definition.get_mut("inputs") else { return Ok(()) };
-    if Schema::parse_tool_input(inputs.clone()).is_ok() {
+    if parse_tool_schema(inputs.clone()).is_ok() {
         return Ok(());
     }
     remove_patterns(inputs);
     tool.notes.push("patterns are left out that are none here, such as those with look-around");
-    Schema::parse_tool_input(inputs.clone())
+    parse_tool_schema(inputs.clone())
         .map(drop)
         .map_err(|reason| format!("its inputs cannot be described: {}", shorten(&reason, 100).escape_debug()))
 }

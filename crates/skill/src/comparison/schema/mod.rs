@@ -17,7 +17,7 @@ use self::difference::{Difference, DifferenceKind, Effect, Place, TotalEffect};
 use self::view::Root;
 use self::walk::{DefaultFilling, SchemaWalk, TOO_LARGE};
 use super::finding::{Change, FindingList};
-use crate::contract::Schema;
+use crate::contract::{Schema, parse_schema};
 
 /// Whether the values of a schema go in or come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ fn add_declared(
     if direction == Direction::Outputs {
         return list.add(at, Change::Minor, "the output has a schema now");
     }
-    let accepts_all = Schema::parse(json!({})).is_ok_and(|anything| {
+    let accepts_all = parse_schema(json!({})).is_ok_and(|anything| {
         TotalEffect::from_differences(&differences(&anything, new, direction, at, budget)).keeps_all
     });
     if accepts_all {

@@ -21,7 +21,7 @@ mod keywords;
 mod parameters;
 mod regex_cost;
 mod relax;
-mod signature;
+pub mod signature;
 mod source;
 #[cfg_attr(not(feature = "json-schema"), path = "parameter_validator.rs")]
 mod validator;
@@ -213,30 +213,28 @@ impl Schema {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
+/// A schema from anywhere else than `skill.yaml`, or why no value can be validated against it: it is invalid, refers to
+/// itself or to another document, or is too large. It has no defaults and no line.
+pub fn parse_schema(json: Json) -> Result<Schema, String> {
+    Schema::from_json(json, |_| Vec::new())
+}
+
+/// Like [`parse_schema`], for the input of a skill: the defaults that it names are filled in.
+pub fn parse_input_schema(json: Json) -> Result<Schema, String> {
+    Schema::from_json(json, defaults::collect_defaults)
+}
+
+/// Like [`parse_schema`], for the input of a tool: one that this build lacks a feature to check is told from one that nothing
+/// can check, see [`Schema::missing_feature`].
+pub fn parse_tool_schema(json: Json) -> Result<Schema, String> {
+    let schema = Schema::compile_later(json, |_| Vec::new())?;
+    match schema.fault() {
+        Some(fault) if schema.missing_feature().is_none() => Err(fault.to_owned()),
+        _ => Ok(schema),
+    }
+}
+
 impl Schema {
-    /// A schema from anywhere else than `skill.yaml`, or why no value can be validated against it: it is invalid, refers to
-    /// itself or to another document, or is too large. It has no defaults and no line.
-    pub fn parse(json: Json) -> Result<Self, String> {
-        Self::from_json(json, |_| Vec::new())
-    }
-
-    /// Like [`Schema::parse`], for the input of a skill: the defaults that it names are filled in.
-    pub fn parse_inputs(json: Json) -> Result<Self, String> {
-        Self::from_json(json, defaults::collect_defaults)
-    }
-
-    /// Like [`Schema::parse`], for the input of a tool: one that this build lacks a feature to check is told from one that nothing
-    /// can check, see [`Schema::missing_feature`].
-    pub fn parse_tool_input(json: Json) -> Result<Self, String> {
-        let schema = Self::compile_later(json, |_| Vec::new())?;
-        match schema.fault() {
-            Some(fault) if schema.missing_feature().is_none() => Err(fault.to_owned()),
-            _ => Ok(schema),
-        }
-    }
-
     /// The names of its properties, in written order.
     pub fn names(&self) -> &[String] {
         &self.0.property_names

@@ -10,51 +10,46 @@ const MAX_VALUE_CHARS: usize = 40;
 const MAX_LISTED: usize = 12;
 const MAX_DEPTH: usize = 2;
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Schema {
-    /// Its properties as the parameters of a function, without parentheses. Optional ones have a `?`, or their default.
-    pub fn parameters(&self) -> String {
-        let schema = self.json();
-        let property = |name: &String| {
-            let property = &schema["properties"][name];
-            let kind = type_of(property, MAX_DEPTH);
-            match property.get("default") {
-                Some(default) => format!("{name}: {kind} = {}", value_excerpt(default)),
-                None if is_required(schema, name) => format!("{name}: {kind}"),
-                None => format!("{name}?: {kind}"),
-            }
-        };
-        self.names().iter().map(property).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The schema as a type: `{total: integer, files?: [object]}`.
-    pub fn type_name(&self) -> String {
-        if self.names().is_empty() {
-            return type_of(self.json(), MAX_DEPTH);
+/// The properties of a schema as the parameters of a function, without parentheses. Optional ones have a `?`, or their default.
+pub fn parameters(schema: &Schema) -> String {
+    let (names, schema) = (schema.names(), schema.json());
+    let property = |name: &String| {
+        let property = &schema["properties"][name];
+        let kind = type_of(property, MAX_DEPTH);
+        match property.get("default") {
+            Some(default) => format!("{name}: {kind} = {}", value_excerpt(default)),
+            None if is_required(schema, name) => format!("{name}: {kind}"),
+            None => format!("{name}?: {kind}"),
         }
-        object_type(self.json(), self.names(), MAX_DEPTH)
-    }
+    };
+    names.iter().map(property).collect::<Vec<_>>().join(", ")
+}
 
-    /// Its properties, one row each: name, type, and description with constraints.
-    pub fn rows(&self) -> Vec<[String; 3]> {
-        let schema = self.json();
-        let row = |name: &String| {
-            let property = &schema["properties"][name];
-            let description = property["description"].as_str().unwrap_or_default().to_owned();
-            let mut notes: Vec<String> = Vec::new();
-            if is_required(schema, name) {
-                notes.push("required".to_owned());
-            }
-            notes
-                .extend(property.get("default").map(|default| format!("default {}", value_excerpt(default))));
-            notes.extend(constraint_notes(property));
-            let description =
-                if notes.is_empty() { description } else { format!("{description} ({})", notes.join(", ")) };
-            [name.clone(), type_of(property, MAX_DEPTH), description.trim().to_owned()]
-        };
-        self.names().iter().map(row).collect()
+/// A schema as a type: `{total: integer, files?: [object]}`.
+pub fn type_name(schema: &Schema) -> String {
+    if schema.names().is_empty() {
+        return type_of(schema.json(), MAX_DEPTH);
     }
+    object_type(schema.json(), schema.names(), MAX_DEPTH)
+}
+
+/// The properties of a schema, one row each: name, type, and description with constraints.
+pub fn rows(schema: &Schema) -> Vec<[String; 3]> {
+    let (names, schema) = (schema.names(), schema.json());
+    let row = |name: &String| {
+        let property = &schema["properties"][name];
+        let description = property["description"].as_str().unwrap_or_default().to_owned();
+        let mut notes: Vec<String> = Vec::new();
+        if is_required(schema, name) {
+            notes.push("required".to_owned());
+        }
+        notes.extend(property.get("default").map(|default| format!("default {}", value_excerpt(default))));
+        notes.extend(constraint_notes(property));
+        let description =
+            if notes.is_empty() { description } else { format!("{description} ({})", notes.join(", ")) };
+        [name.clone(), type_of(property, MAX_DEPTH), description.trim().to_owned()]
+    };
+    names.iter().map(row).collect()
 }
 
 fn is_required(schema: &Json, name: &str) -> bool {

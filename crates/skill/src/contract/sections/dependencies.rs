@@ -48,12 +48,14 @@ pub struct Dependency {
     pub version_arguments: Vec<String>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Dependency {
-    /// Needed under this name, in any version.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), version: None, required: true, reason: None, version_arguments: Vec::new() }
+/// A dependency that is needed under this name, in any version.
+pub fn required_dependency(name: impl Into<String>) -> Dependency {
+    Dependency {
+        name: name.into(),
+        version: None,
+        required: true,
+        reason: None,
+        version_arguments: Vec::new(),
     }
 }
 

@@ -25,8 +25,7 @@ pub struct Entrypoint {
     pub description: Option<String>,
     /// Where its path is written.
     #[serde(skip)]
-    #[doc(hidden)]
-    pub place: SourceLocation,
+    pub(crate) place: SourceLocation,
 }
 
 /// Where something is written.
@@ -35,6 +34,11 @@ pub struct SourceLocation {
     /// The line in the file, from 1.
     pub line: Option<u32>,
     pub(in crate::contract) span: Range<usize>,
+}
+
+/// Where the path of an entrypoint is written.
+pub fn entrypoint_location(entrypoint: &Entrypoint) -> &SourceLocation {
+    &entrypoint.place
 }
 
 impl Entrypoint {

@@ -29,15 +29,13 @@ pub struct Example {
     pub expected_output: Option<Json>,
     /// A number without quotes that is all of the expected output, as it was written.
     #[serde(skip)]
-    #[doc(hidden)]
-    pub expected_number: Option<String>,
+    pub(in crate::contract) expected_number: Option<String>,
     /// The spans of the input and of the expected output.
     #[serde(skip)]
     pub(in crate::contract) spans: (Range<usize>, Range<usize>),
     /// An unknown key, which makes the example invalid: the expected output may stand under it, unread.
     #[serde(skip)]
-    #[doc(hidden)]
-    pub unknown_key: Option<UnknownExampleKey>,
+    pub(in crate::contract) unknown_key: Option<UnknownExampleKey>,
 }
 
 impl Example {
@@ -48,11 +46,24 @@ impl Example {
     }
 }
 
+/// A number without quotes that is all of the expected output of an example, as it was written.
+pub fn expected_number(example: &Example) -> Option<&str> {
+    example.expected_number.as_deref()
+}
+
+/// An unknown key in an example, which makes it invalid.
+pub fn unknown_example_key(example: &Example) -> Option<&UnknownExampleKey> {
+    example.unknown_key.as_ref()
+}
+
 /// A key that examples do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownExampleKey {
+    /// What is wrong, in a sentence.
     pub message: String,
+    /// What to write instead.
     pub help: String,
+    /// Its line in the file, from 1.
     pub line: u32,
 }
 

@@ -120,15 +120,11 @@ impl ResourceUri {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ResourceUri {
-    /// Whether an address could be meant by both.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.scheme == other.scheme
-            && self.parts.len() == other.parts.len()
-            && self.parts.iter().zip(&other.parts).all(|(one, other)| one.overlaps(other))
-    }
+/// Whether an address could be meant by both.
+pub fn uris_overlap(one: &ResourceUri, other: &ResourceUri) -> bool {
+    one.scheme == other.scheme
+        && one.parts.len() == other.parts.len()
+        && one.parts.iter().zip(&other.parts).all(|(one, other)| one.overlaps(other))
 }
 
 impl Part {
@@ -296,8 +292,8 @@ mod tests {
             ("n://a{x}", "n://b{y}", false),
             ("n://{x}/a", "n://b/{y}", true),
         ] {
-            assert_eq!(uri(one).overlaps(&uri(other)), expected, "{one} {other}");
-            assert_eq!(uri(other).overlaps(&uri(one)), expected, "{other} {one}");
+            assert_eq!(uris_overlap(&uri(one), &uri(other)), expected, "{one} {other}");
+            assert_eq!(uris_overlap(&uri(other), &uri(one)), expected, "{other} {one}");
         }
     }
 }

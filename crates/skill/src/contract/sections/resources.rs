@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::entrypoints::{SourceLocation, normalize_path};
 use super::resource_uri::ResourceUri;
 use super::tools::{LocatedTool, ProvidedTool};
-use crate::contract::fields;
 use crate::contract::schema::Schema;
+use crate::contract::{fields, uris_overlap};
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::{Entry, Node};
@@ -63,7 +63,7 @@ pub(in crate::contract) fn read(
     let mut resources: Vec<ProvidedResource> = Vec::new();
     for item in items {
         let Some(found) = read_resource(item, tools, report) else { continue };
-        if let Some(other) = resources.iter().find(|other| other.uri.overlaps(&found.uri)) {
+        if let Some(other) = resources.iter().find(|other| uris_overlap(&other.uri, &found.uri)) {
             let message = format!("`{}` may be the same address as `{}`", found.uri, other.uri);
             report
                 .add(&lint::RESOURCE_INVALID, &found.location.span, message)

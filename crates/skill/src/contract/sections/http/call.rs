@@ -13,63 +13,72 @@ use super::references::{CONFIG, SECRETS, named_value};
 
 /// A declared HTTP call. What it sends goes to URLs below its base URL and nowhere else.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct HttpCall {
+    definition: CallDefinition,
+    /// The declaration, as it is written.
+    source: Json,
+}
+
+impl HttpCall {
+    pub(super) fn new(definition: CallDefinition, source: Json) -> Self {
+        Self { definition, source }
+    }
+
+    /// `GET`, `POST` and so on.
+    pub fn method(&self) -> &'static str {
+        self.definition.method
+    }
+
+    /// Whether it only reads (RFC 9110, 9.2.1).
+    pub fn is_safe(&self) -> bool {
+        self.definition.is_safe()
+    }
+}
+
+/// What a declared call sends, and how its response is read.
+pub fn call_definition(call: &HttpCall) -> &CallDefinition {
+    &call.definition
+}
+
+/// The parts of a declared call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallDefinition {
     /// The URL below which every request stays.
-    #[doc(hidden)]
     pub base_url: BaseUrl,
     /// What errors call the service; its host, if it has no name.
-    #[doc(hidden)]
     pub service: Option<String>,
     /// `GET`, `POST` and so on.
     pub method: &'static str,
     /// Whether the call only reads, though its method does not say so.
-    #[doc(hidden)]
     pub is_declared_safe: bool,
     /// The segments of the path below the base URL. What a reference names stays in its segment.
-    #[doc(hidden)]
     pub path: Vec<Vec<TemplatePiece>>,
     /// The inputs whose text may be several segments with slashes between them.
-    #[doc(hidden)]
     pub multi_segment: Vec<String>,
     /// The parameters after the path.
-    #[doc(hidden)]
     pub query: CallQuery,
     /// The parameters and the fields of a form whose objects are written with brackets, `name[key]=value`.
-    #[doc(hidden)]
     pub deep_object: Vec<String>,
     /// The headers; one without a value is left out.
-    #[doc(hidden)]
     pub headers: Vec<(String, Template)>,
     /// The user name and the password of HTTP Basic (RFC 7617).
-    #[doc(hidden)]
     pub basic: Option<(Template, Template)>,
     /// What is sent.
-    #[doc(hidden)]
     pub body: Option<CallBody>,
     /// How the body of the response is read.
-    #[doc(hidden)]
     pub response: ResponseFormat,
     /// The status codes that are no failure.
-    #[doc(hidden)]
     pub statuses: Vec<RangeInclusive<u16>>,
     /// What the response must have.
-    #[doc(hidden)]
     pub required: Vec<Reference>,
     /// What must be absent, null or empty in it.
-    #[doc(hidden)]
     pub absent: Vec<Reference>,
     /// What must be true in it.
-    #[doc(hidden)]
     pub is_true: Vec<Reference>,
     /// How the pages of a list are read.
-    #[doc(hidden)]
     pub paging: Option<Paging>,
     /// The value of the tool; the body of the response by default.
-    #[doc(hidden)]
     pub result: Option<ResultTemplate>,
-    /// The declaration, as it is written.
-    pub(in crate::contract) source: Json,
 }
 
 /// The parameters of a call; one without a value is left out, and a list is repeated.
@@ -103,16 +112,7 @@ pub enum ResponseFormat {
     Text,
 }
 
-impl HttpCall {
-    fn sends(&self, field: &ConfigField) -> bool {
-        let root = if field.secret { SECRETS } else { CONFIG };
-        self.sent_references().iter().any(|reference| named_value(reference) == Some((root, &field.key)))
-    }
-}
-
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl HttpCall {
+impl CallDefinition {
     /// The permission to reach its host, where no setting decides which one that is.
     pub fn literal_host_permission(&self) -> Option<Permission> {
         self.base_url.written_host()
@@ -162,6 +162,11 @@ impl HttpCall {
         let in_paging = self.paging.iter().flat_map(Paging::sent_references);
         let others = in_path.chain(in_query).chain(templates.flat_map(Template::references)).chain(in_body);
         self.base_url.references().chain(others).chain(in_paging).collect()
+    }
+
+    fn sends(&self, field: &ConfigField) -> bool {
+        let root = if field.secret { SECRETS } else { CONFIG };
+        self.sent_references().iter().any(|reference| named_value(reference) == Some((root, &field.key)))
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::base_url::{BaseUrl, ResolvedBaseUrl};
 use super::call::{
-    CallBody, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat, ResultTemplate,
+    CallBody, CallDefinition, CallQuery, HttpCall, ItemCount, NextPage, PagePlace, Paging, ResponseFormat,
+    ResultTemplate,
 };
 use super::references::{CONFIG, RESPONSE, SECRETS, named_value};
 use crate::contract::fields;
@@ -124,7 +125,7 @@ pub(in crate::contract) fn read(
     if !reader.is_valid {
         return None;
     }
-    Some(HttpCall {
+    let definition = CallDefinition {
         base_url: base_url?,
         service: scope.service.map(str::to_owned),
         method,
@@ -143,8 +144,8 @@ pub(in crate::contract) fn read(
         is_true: expect.is_true,
         paging,
         result,
-        source: fields::json(node, report)?,
-    })
+    };
+    Some(HttpCall::new(definition, fields::json(node, report)?))
 }
 
 /// A declared call in a definition that has no base URL for all of its tools.
