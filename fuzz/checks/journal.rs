@@ -5,7 +5,7 @@ use std::path::Path;
 use metier::error::{Result, SkillError};
 use metier::plan::{Journal, Plan};
 use metier::policy::CancelToken;
-use metier_plan::{JournaledRun, NoCallees, from_sequence};
+use metier_plan::{JournaledRun, NoCallees, from_sequence, open_journal};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -61,7 +61,7 @@ fn open(file: &Path, plan: &Plan) -> Result<Journal, SkillError> {
         callees: &NoCallees,
         token: &token,
     };
-    Journal::open(file, &run)
+    open_journal(file, &run)
 }
 
 /// As a line begins.

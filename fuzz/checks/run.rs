@@ -7,7 +7,7 @@ use metier::host::SkillContext;
 use metier::plan::Plan;
 use metier::policy::Limits;
 use metier_core::policy::Watchdog;
-use metier_plan::{CallTarget, PlanRunner, StepBackend};
+use metier_plan::{CallTarget, PlanRunner, StepBackend, plan_steps};
 use serde_json::{Map, Value, json};
 
 struct Echo;
@@ -24,7 +24,7 @@ impl StepBackend for Echo {
 
 /// Whether a plan waits for nobody and is soon at its end.
 pub fn is_brief(plan: &Plan) -> bool {
-    plan.steps().len() <= 64 && plan.steps().iter().all(|step| step.timeout.is_none())
+    plan_steps(plan).len() <= 64 && plan_steps(plan).iter().all(|step| step.timeout.is_none())
 }
 
 /// The value of a plan, or nothing where it failed, which it does in a sentence.

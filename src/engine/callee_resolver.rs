@@ -17,7 +17,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::host::{Providers, ToolProvider, catch_panic};
 use metier_core::policy::{CancelToken, Limits, Permission, RequestedPermissions, split_tool_name};
-use metier_plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
+use metier_plan::{self, Callee, CalleeLookup, Callees, Caller, Plan, callee_names};
 use metier_skill::contract::Schema;
 
 /// The skills and tools of an engine. Holds the engine weakly, since the engine holds this.
@@ -47,7 +47,7 @@ impl CalleeResolver {
         let plan = load_plan(skill, &selected)?;
         let requested = permissions_of_script(skill, &selected, plan.as_ref());
         let mut known = HashSet::new();
-        let named = plan.iter().flat_map(Plan::callee_names).filter(|name| known.insert(*name));
+        let named = plan.iter().flat_map(callee_names).filter(|name| known.insert(*name));
         let calls =
             named.filter_map(|name| set.name_seen_by_caller(skill, name, self.calling_skill.as_deref()));
         let (input_schema, output_schema) = contract_schemas(skill);

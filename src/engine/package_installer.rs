@@ -14,7 +14,7 @@ use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::policy::{Access, Limits, OutputPolicy, PathProtection, Permission, SandboxMode};
 use metier_packages::{
     Ecosystem, InstalledInterpreter, NpmRegistry, PackageRequest, Preparation, PythonIndex, StoredPackages,
-    UserFiles, check_new_lock, host_of,
+    UserFiles, begin_preparation, check_new_lock, host_of,
 };
 
 /// The longest that one call of a package manager may take.
@@ -86,7 +86,7 @@ impl<'a> PackageInstaller<'a> {
         index: &PythonIndex,
     ) -> Result<(Vec<String>, StoredPackages)> {
         let uv = self.manager("uv", "https://docs.astral.sh/uv/, or `pip install uv`")?;
-        let work = packages.store.begin()?;
+        let work = begin_preparation(&packages.store)?;
         let project = work.project();
         let engine = self.engine_in(&project)?;
         let interpreter = self.ask(&engine, program, &["-I", "-c", PYTHON_QUESTION])?;
@@ -170,7 +170,7 @@ impl<'a> PackageInstaller<'a> {
         let Some(manifest) = packages.requirements.npm_manifest() else {
             return Err(SkillError::new(ErrorKind::Unavailable, "there is no package.json"));
         };
-        let work = packages.store.begin()?;
+        let work = begin_preparation(&packages.store)?;
         let project = work.project();
         let engine = self.engine_in(&project)?;
         let interpreter = self.ask(&engine, program, &["-p", NODE_QUESTION])?;

@@ -17,7 +17,7 @@ use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::policy::{CancelToken, Limits};
 use metier_packages::{
     AddedPackages, ChildPackages, Ecosystem, PackageRequest, PackageStore, RequiredPython, Requirements,
-    SkillPackages, StoredPackages,
+    SkillPackages, StoredPackages, added_packages, has_requests, set_added_packages,
 };
 use metier_skill::contract::{Contract, ProvidedTool};
 
@@ -72,7 +72,7 @@ impl Engine {
         let mut prepared = Vec::new();
         let mut groups = self.0.package_groups(store, &skill, request.script.as_deref())?;
         let files = self.0.digests.list(&skill, &request.cancel)?.digest();
-        let noted = store.added(files)?;
+        let noted = added_packages(store, files)?;
         let mut added = noted.clone();
         for package in &request.added {
             added.add(package, self.0.main_ecosystem(&skill)?)?;
@@ -97,7 +97,7 @@ impl Engine {
             prepared.push(PreparedPackages { source, scripts, was_prepared, registries, packages });
         }
         if added != noted {
-            store.set_added(files, &added)?;
+            set_added_packages(store, files, &added)?;
         }
         Ok(prepared)
     }
@@ -191,7 +191,7 @@ impl EngineInner {
     /// process finds by the names `python3` and `node`.
     pub(super) fn child_packages(&self, skill: &Skill, cancel: &CancelToken) -> Result<ChildPackages> {
         // Where nothing is prepared, the files of the skill need not be read.
-        let is_used = self.packages.as_ref().is_some_and(PackageStore::has_requests);
+        let is_used = self.packages.as_ref().is_some_and(has_requests);
         if !is_used {
             return Ok(ChildPackages::default());
         }
@@ -265,7 +265,8 @@ impl EngineInner {
     fn package_requests(&self, skill: &Skill, files: &FileList) -> Vec<PackageRequest> {
         let declared = self.declared_packages(skill, files);
         let Some(store) = &self.packages else { return declared.to_vec() };
-        let added = store.added(files.digest()).and_then(|added| added.requirements()).unwrap_or_default();
+        let added =
+            added_packages(store, files.digest()).and_then(|added| added.requirements()).unwrap_or_default();
         let request =
             |requirements| PackageRequest { store: store.clone(), requirements: Arc::new(requirements) };
         declared.iter().cloned().chain(added.into_iter().map(request)).collect()

@@ -12,7 +12,7 @@ use metier_core::executor::DefiningFiles;
 use metier_core::host::{Extensions, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_packages::{ChildPackages, RequiredPython, SkillPackages};
-use metier_state::SkillState;
+use metier_state::{SkillState, skill_state};
 
 impl EngineInner {
     /// Warns if the run changed files behind the digest of its skill.
@@ -85,7 +85,7 @@ impl EngineInner {
             Some(folder) => root_and_name(folder)?,
             None => String::new(),
         };
-        Some(store.of_skill((&skill.qualified_name(), &folder), (&identity.path, &text)))
+        Some(skill_state(store, (&skill.qualified_name(), &folder), (&identity.path, &text)))
     }
 }
 

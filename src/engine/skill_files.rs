@@ -13,7 +13,7 @@ use crate::trust::{CalleeFiles, SkillFiles};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{CancelToken, RequestedPermissions, split_tool_name};
-use metier_plan::Plan;
+use metier_plan::{Plan, callee_names};
 
 /// Maximum number of skills that a skill may call, directly or not.
 const MAX_CALLEES: usize = 1_000;
@@ -111,7 +111,7 @@ impl EngineInner {
         let permitted = permitted_callee_names(skill, runtime);
         let needed = skill.contract().map_or(&[][..], |contract| &contract.dependencies.skills);
         let needed = needed.iter().map(|needed| needed.name.clone());
-        let planned = plans.iter().flat_map(Plan::callee_names);
+        let planned = plans.iter().flat_map(callee_names);
         let of_tools = plans.iter().flat_map(Plan::tools).filter_map(split_tool_name).map(|(skill, _)| skill);
         let planned = planned.chain(of_tools).map(str::to_owned);
         let mut names: Vec<String> = planned.chain(permitted).chain(needed).collect();

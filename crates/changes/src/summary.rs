@@ -24,7 +24,6 @@ pub fn summary(set: &ChangeSet, columns: usize, max_lines: usize) -> String {
 }
 
 /// The same for a person who is asked about all of them: the kind of each change, and its path with what it is; and how many there are.
-#[doc(hidden)]
 pub fn summary_facts(set: &ChangeSet) -> Vec<(&'static str, String)> {
     let (rows, _) = rows(set, usize::MAX);
     let text = |path: &str, detail: &str| match detail {

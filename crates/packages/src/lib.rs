@@ -40,6 +40,9 @@ pub use self::python_index::PythonIndex;
 pub use self::required_python::RequiredPython;
 pub use self::requirements::{Ecosystem, Requirements};
 pub use self::skill_packages::{ChildPackages, SkillPackages};
-pub use self::store::{PackageRequest, PackageStore, Preparation, PreparedFiles};
+pub use self::store::{
+    PackageRequest, PackageStore, Preparation, PreparedFiles, added_packages, begin_preparation,
+    has_requests, set_added_packages,
+};
 pub use self::stored::{InstalledInterpreter, StoredPackages};
 pub use self::user_files::{UserFiles, host_of};

@@ -216,40 +216,36 @@ impl PackageStore {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl PackageStore {
-    /// Whether anything was ever prepared in it.
-    pub fn has_requests(&self) -> bool {
-        fs::read_dir(self.folder.join(REQUESTS)).is_ok_and(|mut entries| entries.next().is_some())
-    }
+/// Whether anything was ever prepared in the store.
+pub fn has_requests(store: &PackageStore) -> bool {
+    fs::read_dir(store.folder.join(REQUESTS)).is_ok_and(|mut entries| entries.next().is_some())
+}
 
-    /// What a person has added to the packages of the skill whose files have this digest.
-    pub fn added(&self, files: SkillDigest) -> Result<AddedPackages> {
-        let Some(root) = self.open(false)? else { return Ok(AddedPackages::default()) };
-        Ok(read_json(&root.join(ADDED).join(added_file(files))).unwrap_or_default())
-    }
+/// What a person has added to the packages of the skill whose files have this digest.
+pub fn added_packages(store: &PackageStore, files: SkillDigest) -> Result<AddedPackages> {
+    let Some(root) = store.open(false)? else { return Ok(AddedPackages::default()) };
+    Ok(read_json(&root.join(ADDED).join(added_file(files))).unwrap_or_default())
+}
 
-    /// Notes what a person adds to them, in place of what was noted before.
-    pub fn set_added(&self, files: SkillDigest, added: &AddedPackages) -> Result<()> {
-        let failed = |source| SkillError::io("failed to store which packages are added", source);
-        let root = self.open(true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        let _lock = lock_store(&root).map_err(failed)?;
-        write_json(&root.join(ADDED).join(added_file(files)), added).map_err(failed)
-    }
+/// Notes what a person adds to the packages of the skill whose files have this digest, in place of what was noted before.
+pub fn set_added_packages(store: &PackageStore, files: SkillDigest, added: &AddedPackages) -> Result<()> {
+    let failed = |source| SkillError::io("failed to store which packages are added", source);
+    let root = store.open(true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let _lock = lock_store(&root).map_err(failed)?;
+    write_json(&root.join(ADDED).join(added_file(files)), added).map_err(failed)
+}
 
-    /// Begins a preparation: an empty folder, which the package managers may change.
-    pub fn begin(&self) -> Result<Preparation> {
-        let failed = |source| SkillError::io("failed to make a folder for packages", source);
-        let root = self.open(true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        let _store_lock = lock_store(&root).map_err(failed)?;
-        sweep(&root).map_err(failed)?;
-        let work = tempfile::Builder::new().prefix(WORK_PREFIX).tempdir_in(&root).map_err(failed)?.keep();
-        let lock = open_lock(&work).map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
-        DirBuilder::new().mode(0o700).create(work.join("project")).map_err(failed)?;
-        Ok(Preparation { store: self.clone(), work, _lock: lock })
-    }
+/// Begins a preparation: an empty folder, which the package managers may change.
+pub fn begin_preparation(store: &PackageStore) -> Result<Preparation> {
+    let failed = |source| SkillError::io("failed to make a folder for packages", source);
+    let root = store.open(true)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let _store_lock = lock_store(&root).map_err(failed)?;
+    sweep(&root).map_err(failed)?;
+    let work = tempfile::Builder::new().prefix(WORK_PREFIX).tempdir_in(&root).map_err(failed)?.keep();
+    let lock = open_lock(&work).map_err(failed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
+    DirBuilder::new().mode(0o700).create(work.join("project")).map_err(failed)?;
+    Ok(Preparation { store: store.clone(), work, _lock: lock })
 }
 
 impl PackageRequest {

@@ -56,25 +56,26 @@ impl PackageStore {
     pub fn clear(&self) -> Result<Vec<StoredPackages>> {
         Ok(Vec::new())
     }
+}
 
-    /// Whether anything was ever prepared in it.
-    pub fn has_requests(&self) -> bool {
-        false
-    }
+/// Whether anything was ever prepared in the store.
+pub fn has_requests(_store: &PackageStore) -> bool {
+    false
+}
 
-    /// Nothing is added here.
-    pub fn added(&self, _files: SkillDigest) -> Result<AddedPackages> {
-        Ok(AddedPackages::default())
-    }
+/// Nothing is added here.
+pub fn added_packages(_store: &PackageStore, _files: SkillDigest) -> Result<AddedPackages> {
+    Ok(AddedPackages::default())
+}
 
-    /// Adds nothing; `unavailable`.
-    pub fn set_added(&self, _files: SkillDigest, _added: &AddedPackages) -> Result<()> {
-        Err(unavailable())
-    }
+/// Adds nothing; `unavailable`.
+pub fn set_added_packages(_store: &PackageStore, _files: SkillDigest, _added: &AddedPackages) -> Result<()> {
+    Err(unavailable())
+}
 
-    pub(crate) fn begin(&self) -> Result<Preparation> {
-        Err(unavailable())
-    }
+/// Begins nothing; `unavailable`.
+pub fn begin_preparation(_store: &PackageStore) -> Result<Preparation> {
+    Err(unavailable())
 }
 
 impl PackageRequest {

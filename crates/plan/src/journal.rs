@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::callees::{Callee, CalleeLookup, Callees};
-use crate::Plan;
+use crate::{Plan, callee_names};
 use file::JournalFile;
 pub use inspection::{JournalContent, JournalState, JournalStep, JournalSummary};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
@@ -156,7 +156,7 @@ fn callee_digests(
     let mut found = BTreeMap::new();
     let mut known: HashSet<String> = HashSet::new();
     let of_tools = plan.tools().filter_map(split_tool_name).map(|(skill, _)| skill);
-    let named = plan.callee_names().chain(of_tools).map(str::to_owned);
+    let named = callee_names(plan).chain(of_tools).map(str::to_owned);
     let mut open: Vec<String> = named.chain(callees.permitted_callees(own)).collect();
     while let Some(name) = open.pop() {
         if !known.insert(name.clone()) {
@@ -328,56 +328,52 @@ impl Journal {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Journal {
-    /// Opens the journal at this path for this run, either a new one or one of an earlier run.
-    ///
-    /// Fails with `usage` if it belongs to another run or another run holds its lock; with `io` if it cannot be written or is
-    /// damaged.
-    pub fn open(path: &Path, run: &JournaledRun<'_>) -> Result<Self> {
-        let head = JournalHeader::for_run(run)?;
-        let (lines, found) = JournalFile::open(path)?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file: Mutex::new(lines),
-            outcomes: HashMap::new(),
-            accesses: BTreeMap::new(),
-            started: HashSet::new(),
-            ended: HashSet::new(),
-            is_finished: false,
-        };
-        let mut found = found.into_iter();
-        match found.next() {
-            None => {
-                journal.append_line(&head, Some(run.input).filter(|_| run.saves_input))?;
-                journal.sync()?;
-            }
-            Some((text, _)) => journal.validate_header(&text, &head)?,
+/// Opens the journal at this path for this run, either a new one or one of an earlier run.
+///
+/// Fails with `usage` if it belongs to another run or another run holds its lock; with `io` if it cannot be written or is
+/// damaged.
+pub fn open_journal(path: &Path, run: &JournaledRun<'_>) -> Result<Journal> {
+    let head = JournalHeader::for_run(run)?;
+    let (lines, found) = JournalFile::open(path)?;
+    let mut journal = Journal {
+        path: path.to_owned(),
+        file: Mutex::new(lines),
+        outcomes: HashMap::new(),
+        accesses: BTreeMap::new(),
+        started: HashSet::new(),
+        ended: HashSet::new(),
+        is_finished: false,
+    };
+    let mut found = found.into_iter();
+    match found.next() {
+        None => {
+            journal.append_line(&head, Some(run.input).filter(|_| run.saves_input))?;
+            journal.sync()?;
         }
-        for (text, value) in found {
-            journal.load_record(&text, value.as_deref())?;
-        }
-        Ok(journal)
+        Some((text, _)) => journal.validate_header(&text, &head)?,
     }
+    for (text, value) in found {
+        journal.load_record(&text, value.as_deref())?;
+    }
+    Ok(journal)
+}
 
-    /// Whether a run with this context may take up what an earlier run recorded: it may make the same calls again, with all that
-    /// they had. Whoever decides about permissions is asked again. `denied` where a permission is missing.
-    pub fn check_access(&self, ctx: &SkillContext) -> Result<()> {
-        let mut checked: HashSet<&CallAccess> = HashSet::new();
-        for (part, (id, calls)) in &self.accesses {
-            // A value that was not saved is not taken up either.
-            if matches!(self.outcomes.get(part), Some(RecordedOutcome::Withheld) | None) {
-                continue;
-            }
-            for call in calls {
-                if checked.insert(call) {
-                    ctx.check_call(call).map_err(|error| access_error(ctx, id, &error))?;
-                }
+/// Whether a run with this context may take up what an earlier run recorded in the journal: it may make the same calls again, with all that
+/// they had. Whoever decides about permissions is asked again. `denied` where a permission is missing.
+pub fn check_journal_access(journal: &Journal, ctx: &SkillContext) -> Result<()> {
+    let mut checked: HashSet<&CallAccess> = HashSet::new();
+    for (part, (id, calls)) in &journal.accesses {
+        // A value that was not saved is not taken up either.
+        if matches!(journal.outcomes.get(part), Some(RecordedOutcome::Withheld) | None) {
+            continue;
+        }
+        for call in calls {
+            if checked.insert(call) {
+                ctx.check_call(call).map_err(|error| access_error(ctx, id, &error))?;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl JournalRecord {

@@ -24,7 +24,7 @@ use metier_skill::contract::CONTRACT_FILES;
 
 pub use self::lint::RULES;
 pub use self::model::condition::{Condition, Operand};
-pub use self::model::plan::{Plan, PlanForm};
+pub use self::model::plan::{Plan, PlanForm, callee_names, plan_steps};
 pub use self::model::step::{
     Argument, CallTarget, ForEach, NamedArgument, OnFailure, SourceSpan, Step, StepSpans,
 };
@@ -36,7 +36,8 @@ pub use self::run::step_failure::StepFailure;
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 pub use check::check;
 pub use journal::{
-    Journal, JournalContent, JournalState, JournalStep, JournalSummary, JournaledRun, journal_path,
+    Journal, JournalContent, JournalState, JournalStep, JournalSummary, JournaledRun, check_journal_access,
+    journal_path, open_journal,
 };
 pub use metier_core::template::{
     ExpressionError, PathSegment, Reference, ReferenceRoot, Template, TemplatePiece,

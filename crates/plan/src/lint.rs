@@ -13,7 +13,6 @@ macro_rules! rules {
             Rule { code: $code, severity: Severity::$severity, blocks: $blocks, meaning: $meaning };)*
 
         /// The codes of plan diagnostics, in the order in which a plan is parsed.
-        #[doc(hidden)]
         pub const RULES: &[Rule] = &[$($name),*];
     };
 }

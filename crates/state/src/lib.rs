@@ -31,6 +31,6 @@ mod values;
 #[cfg(unix)]
 pub use self::folder::{StateLease, excess_error};
 pub use self::record::{SkillState, StoredFile, StoredState, StoredValue};
-pub use self::store::StateStore;
+pub use self::store::{StateStore, skill_state};
 #[cfg(unix)]
 pub use self::tree::{TreeError, files_left_in};

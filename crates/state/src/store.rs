@@ -64,28 +64,28 @@ impl StateStore {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl StateStore {
-    /// The state of the skill of this qualified name, in whatever version, that lies in this folder, in a project. The name is a text
-    /// of the skill, so the folder tells it from others that call themselves the same. `identity` distinguishes the project from
-    /// others that had or will have its path.
-    pub fn of_skill(&self, (skill, folder): (&str, &str), (project, identity): (&str, &str)) -> SkillState {
-        let skill = skill.rsplit_once('@').map_or(skill, |(unversioned, _)| unversioned);
-        let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
-        let name: String = name.chars().map(folder_char).take(MAX_NAME_CHARS).collect();
-        SkillState {
-            store: self.folder.clone(),
-            project_name: short_digest(identity),
-            // No name holds a NUL.
-            skill_name: format!("{name}-{}", short_digest(&format!("{skill}\0{folder}"))),
-            record: StateRecord {
-                skill: skill.to_owned(),
-                folder: folder.to_owned(),
-                project: project.to_owned(),
-                store: None,
-            },
-        }
+/// The state of the skill of this qualified name, in whatever version, that lies in this folder, in a project. The name is a text
+/// of the skill, so the folder tells it from others that call themselves the same. `identity` distinguishes the project from
+/// others that had or will have its path.
+pub fn skill_state(
+    store: &StateStore,
+    (skill, folder): (&str, &str),
+    (project, identity): (&str, &str),
+) -> SkillState {
+    let skill = skill.rsplit_once('@').map_or(skill, |(unversioned, _)| unversioned);
+    let name = skill.rsplit(['/', ':']).next().unwrap_or(skill);
+    let name: String = name.chars().map(folder_char).take(MAX_NAME_CHARS).collect();
+    SkillState {
+        store: store.folder.clone(),
+        project_name: short_digest(identity),
+        // No name holds a NUL.
+        skill_name: format!("{name}-{}", short_digest(&format!("{skill}\0{folder}"))),
+        record: StateRecord {
+            skill: skill.to_owned(),
+            folder: folder.to_owned(),
+            project: project.to_owned(),
+            store: None,
+        },
     }
 }
 

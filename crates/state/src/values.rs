@@ -245,11 +245,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::StateStore;
+    use crate::{StateStore, skill_state};
 
     fn state_in(folder: &TempDir) -> SkillState {
         let store = StateStore::new(folder.path().join("state"));
-        store.of_skill(("project:notes", "/skills/notes"), ("/project", "1"))
+        skill_state(&store, ("project:notes", "/skills/notes"), ("/project", "1"))
     }
 
     fn put(state: &SkillState, key: &str, value: &Value) -> Result<()> {

@@ -11,7 +11,7 @@ use metier_core::host::{
     AccessRule, LogLevel, Param, RunFiles, RunThreadGuard, SkillContext, catch_panic, function,
 };
 use metier_core::policy::SandboxMode;
-use metier_plan::{CallTarget, Callee, Plan, StepBackend};
+use metier_plan::{CallTarget, Callee, Plan, StepBackend, plan_steps};
 
 /// The step backend of this process.
 pub(super) struct LocalBackend<'a> {
@@ -28,7 +28,7 @@ impl<'a> LocalBackend<'a> {
 
     /// Has a person look at what the steps so far have changed. A preview shows all of it when it has ended, so nobody is asked within it.
     fn review(&self, ctx: &SkillContext, text: &str) -> Result<Value> {
-        let step = ctx.step().and_then(|at| self.plan.steps().get(at));
+        let step = ctx.step().and_then(|at| plan_steps(self.plan).get(at));
         let id = step.map_or("review", |step| step.id.as_str());
         let Some(reviewer) = &ctx.facts().reviewer else {
             ctx.log(

@@ -12,7 +12,8 @@ use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{SandboxReport, SkillContext};
 use metier_core::policy::{Permission, Watchdog};
 use metier_plan::{
-    Callee, CalleeLookup, Callees, Caller, Journal, JournaledRun, NoCallees, Plan, PlanRunner,
+    Callee, CalleeLookup, Callees, Caller, JournaledRun, NoCallees, Plan, PlanRunner, check_journal_access,
+    open_journal,
 };
 
 /// A checked plan.
@@ -69,10 +70,10 @@ impl SequenceExecutor {
         self.check_reviews(context)?;
         let journal = context
             .journal_file()
-            .map(|file| Journal::open(file, &self.journaled_run(context, &input)))
+            .map(|file| open_journal(file, &self.journaled_run(context, &input)))
             .transpose()?;
         if let Some(journal) = &journal {
-            journal.check_access(context)?;
+            check_journal_access(journal, context)?;
         }
         let drive = PlanRunner {
             plan: &self.plan,

@@ -5,7 +5,7 @@ use crate::engine::callee_resolver::load_plan;
 use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use metier_core::policy::split_tool_name;
-use metier_plan::{CallTarget, CalleeLookup, OnFailure, Plan, Step};
+use metier_plan::{CallTarget, CalleeLookup, OnFailure, Plan, Step, plan_steps};
 use metier_skill::contract::{Dependency, required_dependency};
 
 impl AvailabilityCheck<'_> {
@@ -28,7 +28,7 @@ impl AvailabilityCheck<'_> {
     /// Each skill that the steps call, and each tool of one, once.
     fn planned_calls(&self, plan: &Plan) -> Vec<(Dependency, Option<String>)> {
         let mut calls: Vec<(Dependency, Option<String>)> = Vec::new();
-        for step in plan.steps() {
+        for step in plan_steps(plan) {
             let Some((name, tool)) = self.called_skill(step) else { continue };
             let is_same = |(needed, known): &&mut (Dependency, Option<String>)| {
                 needed.name == name && known.as_deref() == tool

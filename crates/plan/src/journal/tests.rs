@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::from_sequence;
+use crate::{from_sequence, open_journal};
 use metier_core::policy::RequestedPermissions;
 
 /// The calling skill, and skills whose digests the test sets.
@@ -55,7 +55,7 @@ fn opened_for(
         callees: &Digests(digest),
         token: &CancelToken::new(),
     };
-    Journal::open(path, &run)
+    open_journal(path, &run)
 }
 
 /// A temp dir, and the path of a journal in it.

@@ -107,35 +107,35 @@ impl Plan {
         let mut seen = HashSet::new();
         self.steps.iter().filter_map(name).filter(move |name| seen.insert(*name))
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Plan {
     /// The steps, in written order.
-    pub fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
 
     /// The file's text.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The declared output of the plan, if any; otherwise the output is the value of the last step, and `null` if there are
     /// no steps.
-    pub fn outputs(&self) -> Option<&Argument> {
+    pub(crate) fn outputs(&self) -> Option<&Argument> {
         self.outputs.as_ref()
     }
 
     /// The maximum number of steps of this plan that run in parallel.
-    pub fn concurrency(&self) -> usize {
+    pub(crate) fn concurrency(&self) -> usize {
         self.concurrency
     }
+}
 
-    /// The names of [`Plan::skills`], and those that the steps pass as fixed text to the function that calls skills by
-    /// permission.
-    pub fn callee_names(&self) -> impl Iterator<Item = &str> {
-        self.distinct_names(Step::skill)
-    }
+/// The steps of a plan, in written order.
+pub fn plan_steps(plan: &Plan) -> &[Step] {
+    &plan.steps
+}
+
+/// The names of [`Plan::skills`], and those that the steps pass as fixed text to the function that calls skills by permission.
+pub fn callee_names(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.distinct_names(Step::skill)
 }
