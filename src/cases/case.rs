@@ -120,13 +120,11 @@ impl Case {
     }
 
     /// Whether the case expects the run to fail.
-    #[doc(hidden)]
     pub fn fails(&self) -> bool {
         self.definition.expect.error.is_some()
     }
 
     /// The commands without which the case cannot run.
-    #[doc(hidden)]
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let git = self.definition.git.as_ref().map(|_| "git");
         self.definition.needs.iter().map(String::as_str).chain(git)

@@ -106,13 +106,11 @@ impl Suite {
     }
 
     /// Whether external scripts of a case run, or are still being cleaned up; see [`Engine::runs_processes`].
-    #[doc(hidden)]
     pub fn runs_processes(&self) -> bool {
         self.lock_running_case().as_ref().is_some_and(|running| running.engine.runs_processes())
     }
 
     /// Removes the project of the running case, for a host that exits before the case ends: `the case NAME: `.
-    #[doc(hidden)]
     pub fn remove_running_project(&self) -> Option<String> {
         let running = self.lock_running_case().take()?;
         std::fs::remove_dir_all(&running.project).ok();

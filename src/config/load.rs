@@ -29,7 +29,6 @@ pub struct LoadedConfiguration {
     /// Unknown keys.
     pub warnings: Vec<SkillError>,
     /// The project whose file was looked for.
-    #[doc(hidden)]
     pub project: Option<PathBuf>,
 }
 

@@ -44,6 +44,4 @@ pub use self::origin::ValueOrigin;
 pub(crate) use self::providers::with_configuration;
 pub use self::secret_source::{ConfiguredSecret, SecretSource};
 pub(crate) use self::skill_settings::{ResolvedConfiguration, SkillSettings};
-#[doc(hidden)]
-pub use self::value::is_product_name;
-pub use self::value::{ConfigValue, KeyType};
+pub use self::value::{ConfigValue, KeyType, is_product_name};

@@ -217,8 +217,7 @@ impl EngineInner {
 
 /// The permissions that a skill requests when the named script runs, or the default script where none is named: those it lists,
 /// and the tools that its plan names. For a skill that could not run, those it lists.
-#[doc(hidden)]
-pub fn requested_permissions(
+pub(crate) fn requested_permissions(
     runtimes: &Runtimes,
     skill: &Skill,
     script: Option<&str>,

@@ -197,7 +197,6 @@ pub struct Finding {
 
 impl Finding {
     /// Something that the host program has found.
-    #[doc(hidden)]
     pub fn new(severity: Severity, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { severity, message: message.into(), help: help.into(), hint: None }
     }

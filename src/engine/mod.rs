@@ -124,7 +124,7 @@ use metier_core::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use metier_packages::PackageStore;
 use metier_state::StateStore;
 
-pub use self::callee_resolver::requested_permissions;
+pub(crate) use self::callee_resolver::requested_permissions;
 pub use self::event_stream::EventStream;
 pub use self::run_future::RunFuture;
 #[cfg_attr(not(feature = "mcp"), allow(unused_imports, reason = "only a server has tools"))]
@@ -248,7 +248,6 @@ impl Engine {
 
     /// Whether external scripts are running or being cleaned up. On a stop they are killed and end by themselves; a host that
     /// exits while they end leaves behind what they created.
-    #[doc(hidden)]
     pub fn runs_processes(&self) -> bool {
         self.0.script_cache.services().runs_processes()
     }

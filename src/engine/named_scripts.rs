@@ -28,7 +28,6 @@ impl Engine {
     }
 
     /// The same for several skills, in their order.
-    #[doc(hidden)]
     pub fn named_scripts_of_each(&self, skills: &[&Skill]) -> Vec<Vec<NamedScript>> {
         parallel_map(skills, |skill| self.named_scripts(skill))
     }
@@ -48,7 +47,6 @@ impl Engine {
 
     /// Whether a grant of this permission applies to what this invocation of the skill runs: it is requested there, or every grant
     /// applies.
-    #[doc(hidden)]
     pub fn run_uses_grant(&self, skill: &Skill, invocation: &Invocation, permission: &Permission) -> bool {
         let Ok(choice) = invocation.script_choice() else { return false };
         let Ok(selected) = self.0.selected_script(skill, choice) else { return false };

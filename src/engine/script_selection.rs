@@ -212,7 +212,6 @@ fn handler_script(skill: &Skill, named: Option<&str>) -> Result<Option<SelectedS
 
 /// The runtime in which a skill runs when nobody names a script, or why it does not run: `invalid-skill` with the location of
 /// what declares a wrong runtime or entrypoint, `unavailable` if it has no script, `usage` if it has several.
-#[doc(hidden)]
 pub fn main_script_runtime(runtimes: &Runtimes, skill: &Skill) -> Result<RuntimeId> {
     select_script(runtimes, skill, None).map(|selected| selected.runtime)
 }

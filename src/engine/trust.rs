@@ -108,7 +108,6 @@ impl Engine {
 
     /// The same for several skills, in their order. Of a skill that nobody has trusted no file is read, so nothing says whether it
     /// could be trusted.
-    #[doc(hidden)]
     pub fn trust_states(&self, skills: &[&Skill]) -> Vec<TrustState> {
         let Some(store) = &self.0.trust else {
             return vec![TrustState::Trusted { by: TrustReason::Location }; skills.len()];
@@ -140,7 +139,6 @@ impl Engine {
     }
 
     /// The same for several skills, in their order.
-    #[doc(hidden)]
     pub fn skill_files_of_each(&self, skills: &[&Skill]) -> Vec<Result<SkillFiles>> {
         parallel_map(skills, |skill| self.skill_files(skill))
     }

@@ -67,8 +67,7 @@ impl EmbeddedSkill {
 
 /// Skills of the program that share a scope and a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[doc(hidden)]
-pub struct EmbeddedRoot {
+pub(crate) struct EmbeddedRoot {
     /// `embedded`, or `builtin` for those of metier.
     pub scope: Scope,
     /// The label in qualified names.

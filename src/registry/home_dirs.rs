@@ -9,7 +9,6 @@ const HOME_PARENTS: [&str; 3] = ["/home", "/Users", "/var/home"];
 
 /// Whether a folder contains everything of a user, or more: a home folder, a folder above one that the system knows, the root
 /// of the file system. A home that only `HOME` names may be inside a project.
-#[doc(hidden)]
 pub fn contains_home_dir(folder: &Path) -> bool {
     let Ok(folder) = std::fs::canonicalize(folder) else { return false };
     let is_one_of_homes = HOME_PARENTS.iter().any(|homes| folder.parent() == Some(Path::new(homes)));

@@ -37,7 +37,7 @@ mod unloaded;
 mod user_roots;
 
 pub(crate) use self::command_skill::{COMMAND_SCRIPT, command_skill};
-pub use self::embedded::{EmbeddedRoot, EmbeddedSkill};
+pub use self::embedded::EmbeddedSkill;
 pub(crate) use self::file_list::FileListSnapshot;
 pub use self::file_list::{FileDifference, FileList, FileListChange, ListedFile};
 pub use self::home_dirs::contains_home_dir;
@@ -226,14 +226,8 @@ impl Registry {
         named.find_map(UnloadedSkill::changed_folder)
     }
 
-    /// The skill in this folder, without its subfolders and whatever roots there are; `None` where there is none that loads.
-    #[doc(hidden)]
-    pub fn skill_in(folder: &Path) -> Option<Skill> {
-        Self::load_skill_in(folder)?.ok()
-    }
-
-    /// The same, or why there is none that loads; `None` where nothing there is meant to be a skill.
-    #[doc(hidden)]
+    /// The skill in this folder, without its subfolders and whatever roots there are, or why it does not load; `None` where nothing there
+    /// is meant to be a skill.
     pub fn load_skill_in(folder: &Path) -> Option<Result<Skill>> {
         let root = Root::new(Scope::Explicit, "folder", project::absolute_path(folder));
         let mut scan = Scan::default();
@@ -249,7 +243,6 @@ impl Registry {
     }
 
     /// The skill in that folder, whatever its name is now.
-    #[doc(hidden)]
     pub fn skill_with_folder(&self, folder: &SkillFolder) -> Option<&Skill> {
         self.folder_index.skill_in(&self.skills, folder)
     }

@@ -67,8 +67,7 @@ impl Problem {
     }
 
     /// The diagnostic that prevents the skill from loading.
-    #[doc(hidden)]
-    pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
+    pub(crate) fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
 }

@@ -110,14 +110,12 @@ impl Roots {
     }
 
     /// Whether the builtin skills are included.
-    #[doc(hidden)]
     pub fn has_builtin(&self) -> bool {
         self.embedded.iter().any(|root| root.scope == Scope::Builtin)
     }
 
     /// The roots inside the program, nearest first.
-    #[doc(hidden)]
-    pub fn embedded(&self) -> &[EmbeddedRoot] {
+    pub(crate) fn embedded(&self) -> &[EmbeddedRoot] {
         &self.embedded
     }
 

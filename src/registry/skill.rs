@@ -72,7 +72,6 @@ impl Skill {
     }
 
     /// The file name of the contract in the skill's folder, even if the contract is invalid.
-    #[doc(hidden)]
     pub fn contract_file(&self) -> Option<&'static str> {
         self.content().contract_file.as_ref().map(|contract_file| contract_file.file_name)
     }
@@ -99,14 +98,12 @@ impl Skill {
     }
 
     /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
-    #[doc(hidden)]
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
         self.content().contract_file.as_ref().map_or(&[], |contract_file| &contract_file.diagnostics)
     }
 
     /// Why its contract prevents it from running: `invalid-skill`, with the line, or `unavailable` where this build lacks the
     /// Cargo feature to check it. Compiles the schemas at the first call.
-    #[doc(hidden)]
     pub fn contract_error(&self) -> Option<SkillError> {
         let contract_file = self.content().contract_file.as_ref()?;
         let Some(cause) = contract_file.blocking_diagnostic() else {
@@ -214,8 +211,7 @@ impl Skill {
     }
 
     /// The label of its root in qualified names.
-    #[doc(hidden)]
-    pub fn root_label(&self) -> &str {
+    pub(crate) fn root_label(&self) -> &str {
         &self.definition.address.origin.label
     }
 

@@ -122,7 +122,6 @@ impl Runtimes {
 
     /// The runtime of a script in a skill that may name a runtime. A script that is not the skill's main one may be in another
     /// language, if its extension identifies one.
-    #[doc(hidden)]
     pub fn for_script(&self, path: &str, declared: Option<RuntimeId>, is_main: bool) -> RuntimeId {
         let by_extension = self.for_path(path);
         declared.filter(|_| is_main || by_extension == RuntimeId::EXTERNAL).unwrap_or(by_extension)
@@ -130,7 +129,6 @@ impl Runtimes {
 
     /// The runtime of the script's language by its extension, if the script cannot be in the declared runtime's language. A
     /// process may use any.
-    #[doc(hidden)]
     pub fn conflicting(&self, declared: RuntimeId, path: &str) -> Option<RuntimeId> {
         let by_extension = self.for_path(path);
         let is_any = [declared, by_extension].contains(&RuntimeId::EXTERNAL);

@@ -82,7 +82,12 @@ fn what_ships_is_found_everywhere_and_comes_last() {
     let nowhere = Roots::standard("metier-test-of-roots", &project.path("empty"));
     let registry = Registry::discover(&nowhere);
     let builtin = registry.find("builtin:word-count").unwrap();
-    assert_eq!((builtin.path().as_str(), builtin.root_label()), ("builtin:word-count", "metier"));
+    assert_eq!(builtin.path(), "builtin:word-count");
+    assert!(
+        builtin.qualified_name().starts_with("builtin/metier:word-count@"),
+        "{}",
+        builtin.qualified_name()
+    );
     let mine = nowhere.with(Root::new(Scope::Project, ".metier", project.path(".metier/skills")));
     let registry = Registry::discover(&mine);
     assert_eq!(registry.find("word-count").unwrap().scope(), Scope::Project);

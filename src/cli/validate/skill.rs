@@ -220,8 +220,8 @@ impl SkillValidation {
 
     /// A skill whose main script `metier run` refuses is not valid, by the same rule.
     fn check_main_script(&mut self, folder: &Path) {
-        let refused = Registry::skill_in(folder)
-            .and_then(|skill| main_script_runtime(&Runtimes::built_in(), &skill).err());
+        let refused = Registry::load_skill_in(folder)
+            .and_then(|skill| main_script_runtime(&Runtimes::built_in(), &skill.ok()?).err());
         let Some(error) = refused.filter(|error| error.kind() == ErrorKind::InvalidSkill) else { return };
         self.valid = false;
         let about_runtime = [lints::RUNTIME_UNKNOWN.code, lints::RUNTIME_UNFIT.code];
