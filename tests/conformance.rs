@@ -11,7 +11,7 @@ use metier::host::{
     FileProvider, Files, Fixtures, FunctionExample, HostFunction, Providers, SkillContext, functions,
 };
 use metier::policy::{CancelToken, ExecutionMode, Limits, Permission, Permissions, RequestedPermissions};
-use metier_core::host::AccessRule;
+use metier_core::host::{AccessRule, RunContextBuilder};
 use metier_core::policy::{PathProtection, Watchdog};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -9,6 +9,7 @@ use metier::error::{ErrorKind, Result};
 use metier::host::{Files, Fixtures, SkillContext, functions};
 use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPermissions};
 use metier_core::alloc_counter;
+use metier_core::host::RunContextBuilder;
 use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use metier::cases::Case;
 use metier::policy::{OutputPolicy, Permission, SandboxMode};
 use metier::skill::Profile;
-use metier_core::policy::units;
+use metier_core::policy::{client_tool_permission, units};
 use metier_core::strict_json;
 
 /// Any bytes as JSON: what is taken says the same when it is written again, and no more is taken than JSON is.
@@ -42,7 +42,7 @@ pub fn words(source: &[u8]) {
         assert!(!format!("{permission:?}").is_empty());
     }
     let _ = (text.parse::<OutputPolicy>().is_ok(), text.parse::<Profile>().is_ok());
-    if let Some(permission) = Permission::from_client_tool(text) {
+    if let Some(permission) = client_tool_permission(text) {
         prints_back::<Permission>(&permission.to_string());
     }
     for refused in

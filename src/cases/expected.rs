@@ -11,6 +11,7 @@ use crate::cases::file_fixture::FileContent;
 use crate::engine::Outcome;
 use metier_core::error::{ErrorKind, SkillError};
 use metier_core::host::Files;
+use metier_core::host::files::FilesView;
 use metier_core::policy::Limits;
 use metier_skill::yaml::{self, Node};
 
@@ -159,7 +160,7 @@ fn unexpected_value(value: &Value) -> Difference {
 /// How a file differs from the expected one. A symlink that leads out of the project does not count as a file, so nothing
 /// outside is ever read.
 fn file_difference(project: &Files, path: &str, expected: Option<&FileContent>) -> Option<Difference> {
-    let view = project.unrestricted();
+    let view = FilesView::unrestricted(project);
     let expected = expected.map(FileContent::as_json);
     let got = match view.stat(path) {
         Ok(stat) if stat.is_dir => json!("a folder"),

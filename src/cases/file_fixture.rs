@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use metier_core::error::Result;
 use metier_core::host::Files;
-use metier_core::host::files::path_below;
+use metier_core::host::files::{FilesView, path_below};
 
 /// The content of a file: its text, or its bytes as `{"base64": ".."}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for FileContent {
 
 /// Writes the files and creates their parent folders.
 pub(super) fn write_files(project: &Files, files: &BTreeMap<String, FileContent>) -> Result<()> {
-    let view = project.unrestricted();
+    let view = FilesView::unrestricted(project);
     for (path, content) in files {
         let path = &path_below(path, None, "the project of the case")?;
         if let Some((folder, _)) = path.rsplit_once('/') {

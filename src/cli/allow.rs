@@ -6,7 +6,7 @@ use metier::executor::RuntimeId;
 use metier::policy::{Permission, Permissions, RequestedPermissions};
 use metier::registry::Skill;
 use metier::trust::{ProjectIdentity, RememberedGrant, TrustStore};
-use metier_core::policy::PathProtection;
+use metier_core::policy::{PathProtection, RunPermissions};
 use serde_json::json;
 
 use super::hint::COMMAND;

@@ -8,6 +8,7 @@ use metier::policy::Permission;
 use serde_json::{Map, Value};
 
 use super::input;
+use metier_core::policy::secret_scope;
 
 /// Settings and secrets of one run: for the skill, and for the skills that it calls.
 #[derive(clap::Args)]
@@ -76,7 +77,7 @@ impl ConfigArgs {
                 .split_once('=')
                 .map_or((option.as_str(), None), |(scope, variable)| (scope, Some(variable)));
             let permission = Permission::secret(scope).ok();
-            let parts = permission.as_ref().and_then(Permission::secret_name_and_host);
+            let parts = permission.as_ref().and_then(secret_scope);
             let Some((name, host)) = parts.filter(|_| variable != Some("")) else {
                 let forms = "write NAME or NAME=VARIABLE, or NAME@HOST for requests to that host";
                 return Err(invalid_option("--secret", scope, forms));

@@ -15,7 +15,7 @@ use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::trust::ProjectIdentity;
 use metier_changes::{PreviewCopy, summary_facts};
-use metier_core::host::outcome::ChangesReport;
+use metier_core::host::outcome::{ChangesReport, changes_report};
 use metier_core::host::{OutcomeFilter, ProjectDelta};
 use metier_sandbox::enter_overlay;
 use serde::Serialize;
@@ -229,7 +229,7 @@ impl Preview {
     ) -> Result<(ChangeSet, ChangesReport, bool)> {
         let project = self.copy.project();
         let (set, upper) = self.copy.read()?;
-        let mut report = ChangesReport::new(set.to_json_with(|text| self.filter.apply(text)), set.digest());
+        let mut report = changes_report(set.to_json_with(|text| self.filter.apply(text)), set.digest());
         // What is shown, and decides about nothing.
         let shown: ChangeSet = serde_json::from_value(report.set.clone()).map_err(|error| {
             let sentence = format!("the changes of the run cannot be shown without its secrets: {error}");

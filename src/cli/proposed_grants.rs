@@ -8,7 +8,7 @@ use metier::engine::Outcome;
 use metier::host::{RefusedAccess, RefusedTarget};
 use metier::policy::{GrantOrigin, GrantReport, Permission};
 use metier_core::host::opens_more;
-use metier_core::policy::{PathProtection, is_secret_variable};
+use metier_core::policy::{Access, PathProtection, is_secret_variable};
 
 use super::hint::COMMAND;
 use super::output;
@@ -65,7 +65,7 @@ fn lasting_grants(outcome: &Outcome) -> Vec<&Permission> {
 }
 
 fn covers(grants: &[&Permission], need: &Permission) -> bool {
-    let (need, protection) = (need.as_access(), PathProtection::default());
+    let (need, protection) = (Access::from(need), PathProtection::default());
     grants.iter().any(|grant| grant.covers(&need, &protection))
 }
 

@@ -17,6 +17,7 @@ use super::output::eprint;
 use super::progress::ProgressDisplay;
 use super::prompt::{Question, Reply, ask, permission_sentence};
 use super::terminal::{escape_line, escape_text, shorten_line};
+use metier_core::host::RunContext;
 
 /// Asks about what a skill requests and nobody granted.
 #[derive(Clone)]

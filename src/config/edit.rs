@@ -14,6 +14,7 @@ use super::toml_file::{Owner, TomlFile};
 use super::unknown_key;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::Files;
+use metier_core::host::files::FilesView;
 use metier_core::toml_nesting::check_nesting;
 
 /// The file that is changed.
@@ -174,7 +175,7 @@ fn edit(
     match target {
         EditTarget::User => write_user_file(&path, &text)?,
         EditTarget::Project { root, .. } => {
-            Files::open(root)?.unrestricted().write(&name.to_string_lossy(), text.as_bytes())?;
+            FilesView::unrestricted(&Files::open(root)?).write(&name.to_string_lossy(), text.as_bytes())?;
         }
     }
     Ok(path)

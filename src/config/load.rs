@@ -9,6 +9,7 @@ use super::origin::ValueOrigin;
 use super::toml_file::{MAX_REPORTS, Owner, TomlFile};
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
 use metier_core::host::canonical_folder::canonical_folder;
+use metier_core::host::files::FilesView;
 use metier_core::host::metier_dirs::{CONFIG_FILE, config_dir};
 use metier_core::host::{Files, open_regular};
 use metier_core::suggestion::{closest, did_you_mean};
@@ -199,7 +200,7 @@ pub(super) fn read_project_text(project: &Path, name: &Path) -> Result<Option<St
         return Ok(None);
     }
     let files = Files::open(project)?;
-    let view = files.unrestricted().with_label("the project");
+    let view = FilesView::unrestricted(&files).with_label("the project");
     let bytes = view.read(&name.to_string_lossy()).map_err(|error| unreadable(name, error.message()))?;
     to_text(name, bytes).map(Some)
 }

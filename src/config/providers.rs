@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use super::skill_settings::{ResolvedConfiguration, SkillSettings};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{ConfigProvider, Providers, SecretOrigin, SecretProvider, SkillContext};
+use metier_core::host::{
+    ConfigProvider, Providers, RunContext, SecretOrigin, SecretProvider, SkillContext,
+    config_from_environment, secret_from_environment,
+};
 
 /// The providers, with the settings and the secrets of the configuration where they have none of a name.
 pub(crate) fn with_configuration(
@@ -37,7 +40,7 @@ struct ConfiguredSecrets {
 impl ConfigProvider for ConfiguredValues {
     fn config(&self, ctx: &SkillContext) -> Result<Map<String, Value>> {
         let mut values = settings(&self.resolved, ctx).map(|own| own.config.clone()).unwrap_or_default();
-        values.extend(ctx.config_from_environment());
+        values.extend(config_from_environment(ctx));
         if let Some(nearer) = &self.nearer {
             values.extend(nearer.config(ctx)?);
         }
@@ -48,7 +51,7 @@ impl ConfigProvider for ConfiguredValues {
 impl SecretProvider for ConfiguredSecrets {
     fn secret(&self, ctx: &SkillContext, name: &str) -> Result<Option<String>> {
         let nearer = self.nearer.as_ref().map_or(Ok(None), |nearer| nearer.secret(ctx, name))?;
-        let nearer = nearer.or_else(|| ctx.secret_from_environment(name));
+        let nearer = nearer.or_else(|| secret_from_environment(ctx, name));
         let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
         let Some(secret) = configured.filter(|_| nearer.is_none()) else {
             return Ok(nearer);
@@ -73,7 +76,7 @@ impl SecretProvider for ConfiguredSecrets {
         let configured = settings(&self.resolved, ctx).and_then(|own| own.secrets.get(name));
         match (nearer, configured) {
             (Some(nearer), _) => nearer.origin(ctx, name),
-            (None, _) if ctx.secret_from_environment(name).is_some() => SecretOrigin::DeclaredVariable,
+            (None, _) if secret_from_environment(ctx, name).is_some() => SecretOrigin::DeclaredVariable,
             (None, Some(secret)) => SecretOrigin::Configuration(secret.source.place()),
             (None, None) => SecretOrigin::Provider,
         }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::home_path::expand_home;
-use metier_core::host::SkillContext;
 use metier_core::host::files::Files;
 use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::host::{RunContext, RunMessages, SkillContext};
 use metier_core::policy::{CancelToken, normalize_secret_host};
 
 /// A secret in the configuration.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::home_path::expand_home;
 use super::secret_source::ConfiguredSecret;
-use metier_core::policy::Permission;
 use metier_core::policy::units::{parse_bytes, parse_count, parse_duration};
+use metier_core::policy::{Permission, parse_denied};
 
 /// A value of the configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +144,7 @@ impl KeyType {
                 texts()?.into_iter().map(parse_permission).collect::<Result<_, _>>()?,
             ),
             Self::Denials => {
-                let permissions = texts()?.into_iter().map(Permission::parse_denied);
+                let permissions = texts()?.into_iter().map(parse_denied);
                 ConfigValue::Permissions(permissions.collect::<Result<_, _>>()?)
             }
             Self::Json => ConfigValue::Json(value.clone()),

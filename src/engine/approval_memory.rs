@@ -11,8 +11,12 @@ use crate::audit::AuditWriter;
 use crate::engine::audit::record_question;
 use crate::trust::{ProjectIdentity, TrustStore};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, Providers, SkillContext, SkillProvider};
-use metier_core::policy::{Approval, ArgumentPattern, Permission, SkillDigest};
+use metier_core::host::{
+    ApprovalNeed, ApprovalRequest, Approver, Providers, RunContext, RunMessages, SkillContext, SkillProvider,
+};
+use metier_core::policy::{
+    Approval, ArgumentPattern, Permission, RunPermissions, SkillDigest, plain_json, secret_scope,
+};
 
 /// The answers that hold for the session: as long as the engine, which owns them, or a clone of it lives.
 pub(super) struct ApprovalMemory {
@@ -252,15 +256,14 @@ impl Approver for RememberingApprover {
 /// Whether a secret of the run is in the pattern, also one that its skill may read and has not read yet.
 fn holds_secret(ctx: &SkillContext, pattern: &ArgumentPattern) -> Result<bool> {
     let granted = ctx.permissions().effective();
-    for (name, _) in granted.iter().filter_map(Permission::secret_name_and_host) {
+    for (name, _) in granted.iter().filter_map(secret_scope) {
         if let Some(secrets) = &ctx.providers().secrets
             && let Some(value) = secrets.secret(ctx, name)?
         {
             ctx.learn_secret(name, &value);
         }
     }
-    Ok(ctx.redaction().holds_secret(&pattern.to_json())
-        || ctx.redaction().holds_secret(&pattern.to_plain_json()))
+    Ok(ctx.redaction().holds_secret(&pattern.to_json()) || ctx.redaction().holds_secret(&plain_json(pattern)))
 }
 
 fn changed_error(skill: &str) -> SkillError {

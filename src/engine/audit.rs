@@ -10,9 +10,10 @@ use crate::audit::{
     BrokenSink,
 };
 use crate::config::Configuration;
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
 use metier_core::host::{
-    AccessListener, ApprovalNeed, ApprovalRequest, Extensions, LogLevel, SecretOrigin, SkillContext,
+    AccessListener, ApprovalNeed, ApprovalRequest, Extensions, LogLevel, RunContext, RunMessages,
+    SecretOrigin, SkillContext,
 };
 use metier_core::policy::Approval;
 

@@ -6,8 +6,10 @@ use crate::engine::availability::settings_context;
 use crate::engine::run_terms::RunTerms;
 use crate::registry::Skill;
 use metier_core::error::Result;
-use metier_core::host::{Providers, SkillContext};
-use metier_core::policy::{ConfigField, PathProtection, Permission, Permissions, RequestedPermissions};
+use metier_core::host::{Providers, SkillContext, skill_settings};
+use metier_core::policy::{
+    Access, ConfigField, PathProtection, Permission, Permissions, RequestedPermissions, is_secret_setting,
+};
 use metier_core::template::Reference;
 use metier_skill::contract::{BaseUrl, CONFIG, Contract, ProvidedTool, call_definition, named_value};
 
@@ -21,14 +23,14 @@ pub(super) fn base_url_hosts_of_run(terms: &RunTerms<'_>, providers: &Providers)
         return Ok(Vec::new());
     }
     let is_granted = |variable: &Permission| {
-        let access = variable.as_access();
+        let access = Access::from(variable);
         terms.granted().any(|granted| granted.covers(&access, &PathProtection::default()))
             || terms.caller.as_ref().is_some_and(|caller| caller.permissions().allows(&access))
             || providers.approver.is_some()
     };
     let fields = skill.contract().map_or(&[][..], |contract| &contract.config);
     let plain = fields.iter().filter(|field| !field.secret).flat_map(ConfigField::requested_permissions);
-    let variables: Vec<Permission> = plain.filter(|it| it.has_name("env") && is_granted(it)).collect();
+    let variables: Vec<Permission> = plain.filter(|it| it.name() == "env" && is_granted(it)).collect();
     let requested = RequestedPermissions::Listed(variables.clone());
     let permissions = Permissions::new(requested, variables, PathProtection::default());
     let ctx = settings_context(skill, (providers, &terms.extensions, &terms.facts), terms.cancel.clone());
@@ -58,13 +60,14 @@ fn settable_addresses<'s>(skill: &'s Skill, tool: Option<&'s ProvidedTool>) -> V
 
 /// The permissions to reach these addresses: all hosts for one that is known only to who reads a secret.
 fn hosts(skill: &Skill, addresses: &[&BaseUrl], ctx: &SkillContext) -> Result<Vec<Permission>> {
-    let settings = serde_json::json!({CONFIG: ctx.settings()?});
+    let settings = serde_json::json!({CONFIG: skill_settings(ctx)?});
     let lookup = |reference: &Reference| reference.resolve_in(settings.get(named_value(reference)?.0)?);
     let is_secret = |address: &BaseUrl| {
         let is_unread = |(_, key): (&str, &str)| {
             let fields = skill.contract().map_or(&[][..], |contract| &contract.config);
             let field = fields.iter().find(|field| field.key == key);
-            field.is_some_and(ConfigField::is_secret_setting) && settings[CONFIG].get(key).is_none()
+            field.is_some_and(|field| !field.secret && is_secret_setting(&field.key))
+                && settings[CONFIG].get(key).is_none()
         };
         address.has_secret() || address.references().filter_map(named_value).any(is_unread)
     };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::run_target::RunTarget;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError, Violation};
-use metier_core::executor::SkillOutput;
+use metier_core::executor::{SkillOutput, printed_number};
 use metier_core::suggestion::did_you_mean;
 use metier_skill::contract::{ValidationFailure, time_violations};
 
@@ -36,8 +36,8 @@ fn validate_times(target: RunTarget<'_>, input: &Value) -> Result<()> {
 pub(super) fn validate_output(target: RunTarget<'_>, output: SkillOutput) -> Result<Value> {
     let Some(schema) = target.outputs() else { return Ok(output.value) };
     let Err(unfit) = schema.validate(&output.value) else { return Ok(output.value) };
-    let number = output.number.filter(|number| schema.validate(number).is_ok());
-    number.ok_or_else(|| ValueRole::Value.error(target, unfit))
+    let number = printed_number(&output).filter(|number| schema.validate(number).is_ok());
+    number.cloned().ok_or_else(|| ValueRole::Value.error(target, unfit))
 }
 
 /// The same for what a process printed, which is a text where it is not JSON as a whole: the help says why it is not.

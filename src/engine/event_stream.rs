@@ -15,7 +15,7 @@ use crate::engine::run_threads;
 use crate::engine::thread_future::thread_error;
 use metier_core::host::{
     Event, EventKind, Extensions, Observer, PanicSafeObserver, Redaction, RunEvents, RunId, StepReport,
-    memory_size,
+    events_dropped, memory_size, next_run_id,
 };
 
 /// The queue is full when it has so many events or takes so many bytes.
@@ -102,7 +102,7 @@ impl Stream for EventStream {
                 Ok(place) => Self::start(engine, invocation, place, self.queue.clone()).err().map(|source| {
                     let error = thread_error("the run", source);
                     let events =
-                        RunEvents::new(self.queue.clone(), RunId::next(), &skill, Extensions::default());
+                        RunEvents::new(self.queue.clone(), next_run_id(), &skill, Extensions::default());
                     events.finish(&Redaction::default(), Outcome::failed(skill, error))
                 }),
                 Err(error) => Some(engine.0.refuse(&invocation, error)),
@@ -192,7 +192,8 @@ impl QueueState {
         let first = self.first.get_or_insert_with(|| event.clone());
         if self.dropped > 0 {
             let count = std::mem::take(&mut self.dropped);
-            let missing = first.with_kind(EventKind::dropped(count));
+            let mut missing = first.clone();
+            missing.kind = events_dropped(count);
             self.add(missing);
         }
         self.add(event);

@@ -21,10 +21,14 @@ use crate::registry::{Skill, command_skill};
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::{RuntimeId, SkillInput};
-use metier_core::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};
+use metier_core::host::outcome::limits_report;
+use metier_core::host::{
+    AccessRule, HostFunction, LaunchPreview, RunContext, SandboxReport, SkillContext, functions,
+    weaker_report,
+};
 use metier_core::policy::{
-    Access, CancelToken, GrantOrigin, GrantReport, Limits, Permission, RuntimeLimit, SandboxMode,
-    SkillDigest, split_tool_name,
+    Access, CancelToken, GrantOrigin, GrantReport, Limits, Permission, RunPermissions, RuntimeLimit,
+    SandboxMode, SkillDigest, split_tool_name,
 };
 use metier_plan::Plan;
 
@@ -176,7 +180,7 @@ impl EngineInner {
         let mut callees = Vec::new();
         self.explain_callees(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeExplanation| callee.sandbox);
-        let mut limits = LimitsReport::new(&of.limits, None);
+        let mut limits = limits_report(&of.limits, None);
         limits.not_applied = of.not_applied;
         Ok(Explanation {
             sandbox_mode: of.ctx.sandbox_mode(),
@@ -184,7 +188,7 @@ impl EngineInner {
             limits,
             permissions: of.ctx.permissions().effective(),
             functions: function_availability(&of.ctx),
-            sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
+            sandbox: held.fold(of.sandbox, |weakest, held| Some(weaker_report(weakest?, held?))),
             skill: of.skill,
             tool: of.tool,
             script: of.script,
@@ -400,11 +404,11 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
         let permission = function.access.permission();
         let word = permission.map(|name| name.split(':').next().unwrap_or(name));
         let is_shared =
-            |held: &Permission| matches!(function.access, AccessRule::Store(_)) && held.has_name("store");
-        let is_for_it = |held: &&Permission| word.is_some_and(|word| held.has_name(word)) || is_shared(held);
+            |held: &Permission| matches!(function.access, AccessRule::Store(_)) && held.name() == "store";
+        let is_for_it = |held: &&Permission| word.is_some_and(|word| held.name() == word) || is_shared(held);
         let by: Vec<Permission> = held.iter().filter(is_for_it).cloned().collect();
         // A permission without a scope allows every call.
-        let is_whole = by.iter().any(|permission| !permission.is_scoped());
+        let is_whole = by.iter().any(|permission| permission.scope().is_none());
         let refusal = required_access(function.access).filter(|_| !is_whole);
         let refusal = refusal.and_then(|need| ctx.permissions().require(&need, function.name).err());
         FunctionAvailability {

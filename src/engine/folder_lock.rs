@@ -8,7 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{SkillContext, metier_dirs};
+use metier_core::host::{RunContext, SkillContext, metier_dirs};
 use metier_core::policy::Access;
 
 /// How long a run waits between two tries. It waits until its deadline.

@@ -9,8 +9,10 @@ use crate::engine::run_terms::RunTerms;
 use crate::registry::Skill;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::SkillInput;
-use metier_core::host::{ConsentReason, SkillContext};
-use metier_core::policy::CalledTool;
+use metier_core::host::{
+    ConsentReason, RunContext, SkillContext, ask_before_start, ask_to_call, ask_to_start, authorize,
+};
+use metier_core::policy::{self, CalledTool};
 use metier_skill::contract::{ProvidedTool, Sensitivity};
 
 /// What a run of a skill takes for which no risk is stated.
@@ -56,12 +58,12 @@ impl EngineInner {
         self.check_rules(target, input, context)?;
         let consent = consent_reason(target, context).filter(|_| !terms.is_confirmed);
         if let Some(reason) = consent {
-            context.ask_to_call(target.tool.map(|tool| tool.name.as_str()), reason, asks_first)?;
+            ask_to_call(context, target.tool.map(|tool| tool.name.as_str()), reason, asks_first)?;
         } else if asks_first {
-            context.ask_to_start()?;
+            ask_to_start(context)?;
         }
         if !asks_first && !terms.is_in_process() {
-            context.ask_before_start()?;
+            ask_before_start(context)?;
         }
         Ok(consent.is_some())
     }
@@ -75,7 +77,7 @@ impl EngineInner {
     ) -> Result<()> {
         self.check_rules(target, input, context)?;
         match consent_reason(target, context) {
-            Some(reason) => context.ask_to_call(target.tool.map(|tool| tool.name.as_str()), reason, false),
+            Some(reason) => ask_to_call(context, target.tool.map(|tool| tool.name.as_str()), reason, false),
             None => Ok(()),
         }
     }
@@ -84,12 +86,7 @@ impl EngineInner {
     fn check_rules(&self, target: RunTarget<'_>, input: &SkillInput, context: &SkillContext) -> Result<()> {
         if let Some(authorizer) = &self.authorizer {
             let tool = target.tool.map(|tool| called_tool(target.skill, tool));
-            context.authorize(
-                authorizer,
-                (input.value.as_ref(), &input.args),
-                tool,
-                is_for_model(context),
-            )?;
+            authorize(context, authorizer, (input.value.as_ref(), &input.args), tool, is_for_model(context))?;
         }
         self.autonomy_report(target, context).map_or(Ok(()), |autonomy| autonomy.check(target))
     }
@@ -189,7 +186,7 @@ pub(super) fn called_tool(skill: &Skill, tool: &ProvidedTool) -> CalledTool {
         Some(level) => (Some(level.clone()), tool.risk_score),
         None => of_skill(),
     };
-    CalledTool::new(&tool.name).risk(level, score).confirmation(tool.requires_confirmation)
+    policy::called_tool(&tool.name, (level, score), tool.requires_confirmation)
 }
 
 #[cfg(test)]

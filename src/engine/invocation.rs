@@ -12,8 +12,8 @@ use crate::registry::COMMAND_SCRIPT;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::WatchedAccess;
 use metier_core::host::{
-    Approver, Environment, Extensions, LeftoverPath, Observer, OutputSinks, Providers, RunFacts, SharedFacts,
-    SkillContext, StdinSource,
+    Approver, Environment, Extensions, LeftoverPath, Observer, OutputSinks, Providers, RunContext, RunFacts,
+    SharedFacts, SkillContext, StdinSource,
 };
 use metier_core::policy::{
     CancelToken, ExecutionMode, GrantOrigin, Limits, Permission, SandboxMode, SkillDigest, ToolFilter,

@@ -9,7 +9,9 @@ use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use crate::runtimes::Runtime;
 use metier_core::executor::RuntimeId;
-use metier_core::policy::{Limits, RuntimeLimit};
+use metier_core::policy::{
+    Limits, RuntimeLimit, in_process_limits, is_limit_set, process_limits, remove_limit,
+};
 use metier_skill::ManifestFacts;
 
 /// The limits of a run.
@@ -53,7 +55,7 @@ impl EngineInner {
             }
         };
         let named = lowered(given.clone());
-        let settled = lowered(with_runtime_defaults(selected.runtime, given.clone()));
+        let settled = lowered(with_runtime_defaults(selected.runtime, &given));
         let (enforced, not_applied) = split_by_support(runtime, &named, settled);
         RunLimits { given, enforced, not_applied }
     }
@@ -81,14 +83,14 @@ fn lowered_by_skill(skill: &Skill, runtime: RuntimeId, mut limits: Limits) -> Li
 }
 
 /// The limits with the runtime's defaults where the caller set none.
-fn with_runtime_defaults(runtime: RuntimeId, limits: Limits) -> Limits {
+fn with_runtime_defaults(runtime: RuntimeId, limits: &Limits) -> Limits {
     match runtime {
-        RuntimeId::EXTERNAL => limits.for_process(),
+        RuntimeId::EXTERNAL => process_limits(limits),
         RuntimeId::RHAI => {
             let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
-            limits.for_in_process().operations(operations)
+            in_process_limits(limits).operations(operations)
         }
-        _ => limits.for_in_process(),
+        _ => in_process_limits(limits),
     }
 }
 
@@ -96,8 +98,8 @@ fn with_runtime_defaults(runtime: RuntimeId, limits: Limits) -> Limits {
 fn split_by_support(runtime: &Runtime, named: &Limits, settled: Limits) -> (Limits, Vec<RuntimeLimit>) {
     let (mut limits, mut not_applied) = (settled, Vec::new());
     for limit in RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit)) {
-        limit.remove(&mut limits);
-        not_applied.extend(limit.is_set(named).then_some(limit));
+        remove_limit(limit, &mut limits);
+        not_applied.extend(is_limit_set(limit, named).then_some(limit));
     }
     (limits, not_applied)
 }
@@ -169,7 +171,7 @@ mod tests {
     fn what_is_named_is_enforced_or_reported_as_not_applied() {
         for runtime in Runtimes::built_in().iter() {
             let (limits, not_applied) = split_by_support(runtime, &all_named(), all_named());
-            assert_eq!(RuntimeLimit::ALL.map(|limit| limit.is_set(&limits)), supported(runtime)[..]);
+            assert_eq!(RuntimeLimit::ALL.map(|limit| is_limit_set(limit, &limits)), supported(runtime)[..]);
             let missing = RuntimeLimit::ALL.into_iter().filter(|limit| !runtime.has_limit(*limit));
             assert_eq!(not_applied, missing.collect::<Vec<_>>());
             assert_eq!(unsupported_warning(runtime.id(), &not_applied).is_none(), not_applied.is_empty());
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let settled = |runtime, limits| with_runtime_defaults(runtime, limits).memory;
+        let settled = |runtime, limits: Limits| with_runtime_defaults(runtime, &limits).memory;
         assert_eq!(settled(RuntimeId::LUA, Limits::default()), Some(64 << 20));
         assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default()), Some(2 << 30));
         assert_eq!(settled(RuntimeId::EXTERNAL, Limits::default().memory(5)), Some(5));

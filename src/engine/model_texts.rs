@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::Outcome;
 use super::invocation::Invocation;
 use metier_core::host::{
-    Event, EventKind, LogLine, Observer, ProcessReport, Redacted, RefusedAccess, SkillContext, StepReport,
+    Event, EventKind, LogLine, Observer, ProcessReport, Redacted, RefusedAccess, RunContext, RunMessages,
+    SkillContext, StepReport, refused_texts,
 };
 use metier_core::sanitizer::{SanitizeProfile, Sanitizer};
 use serde_json::Value;
@@ -51,7 +52,7 @@ impl ModelTexts {
         refused: Redacted<Vec<RefusedAccess>>,
     ) -> Redacted<Vec<RefusedAccess>> {
         self.change(refused, |sanitizer, mut refused| {
-            for text in refused.iter_mut().flat_map(RefusedAccess::texts_mut) {
+            for text in refused.iter_mut().flat_map(refused_texts) {
                 *text = sanitizer.text(std::mem::take(text));
             }
             refused
@@ -92,7 +93,11 @@ impl Observer for SanitizedObserver {
         let sanitizer = Sanitizer::default();
         let kind = sanitized_kind(&sanitizer, &event.kind);
         match kind.filter(|_| sanitizer.changes() > 0) {
-            Some(kind) => self.0.on_event(&event.with_kind(kind)),
+            Some(kind) => {
+                let mut event = event.clone();
+                event.kind = kind;
+                self.0.on_event(&event);
+            }
             None => self.0.on_event(event),
         }
     }

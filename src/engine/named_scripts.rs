@@ -6,7 +6,9 @@ use crate::engine::script_selection::{ScriptChoice, SelectedScript, scripts};
 use crate::registry::{Skill, parallel_map};
 use crate::runtimes;
 use metier_core::executor::RuntimeId;
-use metier_core::policy::{Limits, PathProtection, Permission, Permissions, RequestedPermissions};
+use metier_core::policy::{
+    Limits, PathProtection, Permission, Permissions, RequestedPermissions, RunPermissions,
+};
 use metier_skill::contract::Contract;
 
 /// A script of a skill that a caller can name.

@@ -11,8 +11,10 @@ use crate::engine::preview::{Purpose, RunningCopy};
 use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::run_terms::RunTerms;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{Providers, RefusedAccess, RefusedTarget, SkillContext};
-use metier_core::policy::{Access, PathProtection, Permission, SandboxMode};
+use metier_core::host::{
+    Providers, RefusedTarget, RunContext, RunMessages, RunReporting, SkillContext, refused_with_permission,
+};
+use metier_core::policy::{Access, PathProtection, Permission, RunPermissions, SandboxMode};
 use metier_external::{ProjectOverlay, new_files};
 
 impl RunTerms<'_> {
@@ -95,7 +97,7 @@ impl RunningCopy {
         }
         let refused = refused.into_iter().map(|change| {
             let needed = needed_permission(&change, permissions.protection());
-            RefusedAccess::with_permission(needed.to_string(), RefusedTarget::Path(change.path), 1)
+            refused_with_permission(needed.to_string(), RefusedTarget::Path(change.path), 1)
         });
         context.report_refused_accesses(refused.collect());
         if granted.is_empty() {

@@ -14,8 +14,10 @@ use crate::engine::script_selection::count_reviews;
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::files::SecretLinks;
-use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{ChangeReviewer, LogLevel, RunFiles, SkillContext};
+use metier_core::host::outcome::changes_report;
+use metier_core::host::{
+    ChangeReviewer, LogLevel, RunContext, RunFiles, RunMessages, SkillContext, ask_to_apply,
+};
 use metier_external::{ExternalServices, ProjectOverlay};
 
 /// The copies of one run of a plan.
@@ -112,14 +114,14 @@ impl PlanReviewer {
         let digest = set.digest();
         let redaction = ctx.redaction();
         let shown = |text| redaction.value(text).into_inner();
-        let mut report = ChangesReport::new(set.to_json_with(shown), digest.clone());
+        let mut report = changes_report(set.to_json_with(shown), digest.clone());
         // What somebody agrees to is out of reach of the script before it is shown.
         let is_stored = !set.changes.is_empty();
         if is_stored {
             let stored = self.store.keep(&set, upper.as_fd())?;
             report.diffs = self.store.text_diffs_as_json(&stored.set, copy.project(), shown);
         }
-        let agreed = ctx.ask_to_apply(step, text, report);
+        let agreed = ask_to_apply(ctx, step, text, report);
         if !is_stored {
             return agreed.map(|()| json!({"id": null, "digest": digest, "applied": 0}));
         }

@@ -15,8 +15,10 @@ use crate::changes::{ChangeSet, ChangeStore};
 use crate::engine::run_terms::{RunTerms, ScriptCall};
 use metier_changes::PreviewCopy;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::outcome::ChangesReport;
-use metier_core::host::{Extensions, Files, NewFiles, ProjectDelta, RunFacts, RunFiles, SharedFacts};
+use metier_core::host::outcome::{ChangesReport, changes_report};
+use metier_core::host::{
+    Extensions, Files, NewFiles, ProjectDelta, RunContext, RunFacts, RunFiles, SharedFacts,
+};
 use metier_core::policy::Permission;
 use metier_external::ProjectOverlay;
 
@@ -236,7 +238,7 @@ impl RunningCopy {
         let Purpose::Preview(kind) = self.purpose else { return Ok(None) };
         self.end();
         let (set, upper) = self.copy.read()?;
-        let mut report = ChangesReport::new(set.to_json_with(shown), set.digest());
+        let mut report = changes_report(set.to_json_with(shown), set.digest());
         if !set.changes.is_empty() {
             let stored = self.store.keep(&set, upper.as_fd())?;
             report.diffs = self.store.text_diffs_as_json(&stored.set, self.copy.project(), shown);

@@ -9,7 +9,7 @@ use crate::registry::{FileList, Skill, SkillFolder};
 use crate::trust::ProjectIdentity;
 use metier_core::error::Result;
 use metier_core::executor::DefiningFiles;
-use metier_core::host::{Extensions, SkillContext};
+use metier_core::host::{Extensions, RunMessages, SkillContext};
 use metier_core::policy::CancelToken;
 use metier_packages::{ChildPackages, RequiredPython, SkillPackages};
 use metier_state::{SkillState, skill_state};

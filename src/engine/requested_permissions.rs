@@ -2,7 +2,9 @@
 
 use crate::registry::Skill;
 use metier_core::executor::RuntimeId;
-use metier_core::policy::{ConfigField, Permission, RequestedPermissions, split_tool_name};
+use metier_core::policy::{
+    ConfigField, Permission, RequestedPermissions, client_tool_permission, split_tool_name,
+};
 use metier_skill::ManifestFacts;
 use metier_skill::contract::{CallDefinition, PermissionRequest, ProvidedTool, call_definition};
 
@@ -76,7 +78,7 @@ pub(super) fn permissions_from_allowed_tools(
     if own.is_empty() && runtime == RuntimeId::EXTERNAL {
         return RequestedPermissions::All;
     }
-    let foreign = allowed_tools.iter().filter_map(|tool| Permission::from_client_tool(tool));
+    let foreign = allowed_tools.iter().filter_map(|tool| client_tool_permission(tool));
     RequestedPermissions::Listed(own.into_iter().chain(foreign).collect())
 }
 
@@ -97,7 +99,7 @@ pub(super) fn requests_store(requested: &RequestedPermissions) -> bool {
     match requested {
         RequestedPermissions::All => true,
         RequestedPermissions::Listed(listed) => {
-            listed.iter().any(|permission| permission.has_name("state") || permission.has_name("store"))
+            listed.iter().any(|permission| permission.name() == "state" || permission.name() == "store")
         }
     }
 }

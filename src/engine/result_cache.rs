@@ -19,8 +19,10 @@ use crate::engine::script_selection::SelectedScript;
 use crate::registry::Skill;
 use crate::trust::ProjectIdentity;
 use metier_core::executor::{RuntimeId, SkillInput};
-use metier_core::host::{ReadRecord, SkillContext, memory_size};
-use metier_core::policy::{SandboxMode, SkillDigest};
+use metier_core::host::{
+    CallRecords, ReadRecord, RunContext, RunReporting, SkillContext, memory_size, reads_the_same,
+};
+use metier_core::policy::{RunPermissions, SandboxMode, SkillDigest};
 use metier_core::strict_json::canonical_text;
 
 /// The maximum number of values, and of the bytes of memory that they take.
@@ -92,7 +94,7 @@ impl<'a> ResultSlot<'a> {
             let found = cached.values.get(&self.key).filter(|found| !found.is_expired())?;
             (found.value.clone(), found.started, found.reads.clone())
         };
-        if !reads.is_none_or(|reads| context.reads_the_same(&reads)) {
+        if !reads.is_none_or(|reads| reads_the_same(context, &reads)) {
             return None;
         }
         let age = started.elapsed();

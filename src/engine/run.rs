@@ -34,16 +34,21 @@ use crate::pending::PendingApprover;
 use crate::registry::{FileList, Skill, command_skill};
 use crate::runtimes;
 use crate::trust::ProjectIdentity;
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::outcome::{CachedResult, RedactedOutcome, RunWarning};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
+use metier_core::executor::{
+    RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput, input_text, with_input_text,
+};
+use metier_core::host::outcome::{RedactedOutcome, RunWarning};
 use metier_core::host::{
-    AddressSpaceReservation, CallAccess, ContextBuilder, EventKind, Files, LogLevel, Providers, Redaction,
-    RunEvents, RunId, RunThreadGuard, SandboxReport, SkillContext, catch_panic, check_memory_reserve,
+    AddressSpaceReservation, CallAccess, CallRecords, ContextBuilder, EventKind, Files, LogLevel, Providers,
+    Redaction, RunContext, RunContextBuilder, RunEvents, RunId, RunMessages, RunReporting, RunThreadGuard,
+    SandboxReport, SkillContext, address_space, catch_panic, check_memory_reserve, error_output,
+    have_same_values, next_run_id, outcome, override_providers, process_host_memory, run_started,
+    run_stopping,
 };
 use metier_core::policy::{
     CancelToken, DeadlineGuard, GrantOrigin, GrantReport, Limits, Permission, Permissions, RunArguments,
-    SandboxMode, SkillDigest, StopCause, ThreadBudget, WorkerOptions,
+    RunPermissions, SandboxMode, SkillDigest, StopCause, ThreadBudget, WorkerOptions, on_stop_last,
 };
 use metier_core::sanitizer::SanitizeProfile;
 use metier_core::strict_json;
@@ -113,7 +118,7 @@ impl EngineInner {
         });
         let Lookup { found, limits, armed: _armed } =
             lookup.unwrap_or_else(|error| self.failed_lookup(&invocation, started, &cancel, error));
-        let id = RunId::next();
+        let id = next_run_id();
         let name = found.as_ref().map_or(invocation.skill.as_str(), |found| found.skill.name());
         let span = tracing::info_span!("run", skill = name, run_id = %id);
         let _entered = span.enter();
@@ -130,8 +135,8 @@ impl EngineInner {
             invocation = invocation.with_facts(|facts| facts.listener = Some(run_listener(writer)));
         }
         let _stopping = events.clone().map(|events| {
-            cancel.on_stop_last(move |cause| {
-                events.notify(&Redaction::default(), EventKind::stopping(cause));
+            on_stop_last(&cancel, move |cause| {
+                events.notify(&Redaction::default(), run_stopping(cause));
             })
         });
         let selected = found.as_ref().ok().and_then(|found| found.script.selected());
@@ -141,7 +146,7 @@ impl EngineInner {
                 let trace = RunTrace { id, span: &span, events: events.clone(), audit: audit.as_ref() };
                 self.run_found(found, invocation, &limits, cancel, trace)
             }
-            Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
+            Err(error) => outcome::not_run(invocation.skill, None, &limits, error),
         };
         outcome.warnings.extend(self.helper_warning(runtime, &outcome));
         if is_read_by_model {
@@ -173,16 +178,16 @@ impl EngineInner {
             Ok(settled) => settled,
             Err(error) => return not_run(&skill, limits, error),
         };
-        let outcome = match self.prepare((&terms, &copy), call, trace) {
+        let mut outcome = match self.prepare((&terms, &copy), call, trace) {
             Ok(PreparedRun { executor, input, run }) => {
                 let result = self.execute(&run, &*executor, input);
                 self.finish(run, result)
             }
             Err(error) => not_run(&skill, &terms.limits.enforced, error),
         };
-        let mut outcome = outcome
-            .with_unsupported_limits(terms.limits.not_applied)
-            .map_error(|error| skill.with_location_path(error, Some(&terms.selected.path)));
+        outcome.limits.not_applied = terms.limits.not_applied;
+        outcome.result =
+            outcome.result.map_err(|error| skill.with_location_path(error, Some(&terms.selected.path)));
         let granted = terms.grants.into_iter();
         let granted = granted.map(|(permission, origin)| GrantReport::new(permission, origin));
         let approved = std::mem::take(&mut outcome.grants);
@@ -212,11 +217,11 @@ impl EngineInner {
     /// The outcome of a run that does not start; its observer receives it too.
     pub(super) fn refuse(&self, invocation: &Invocation, error: SkillError) -> Outcome {
         let limits = invocation.limits.as_ref().unwrap_or(&self.limits);
-        let mut outcome = Outcome::not_run(invocation.skill.clone(), None, limits, error);
+        let mut outcome = outcome::not_run(invocation.skill.clone(), None, limits, error);
         if is_read_by_model(invocation) {
             outcome = with_error_for_model(outcome, self.sanitize_profile(None));
         }
-        let run_id = RunId::next();
+        let run_id = next_run_id();
         if let Some(writer) = &self.audit {
             RunAudit::new(writer, run_id, None, invocation).finish(&outcome);
         }
@@ -246,7 +251,7 @@ impl EngineInner {
     fn start_event(&self, found: Option<&FoundSkill>, invocation: &Invocation) -> EventKind {
         let script = found.and_then(|found| found.script.selected());
         let folder = found.map(|found| self.folders.of_run(&found.set, &found.skill, invocation));
-        EventKind::started(
+        run_started(
             found.map(|found| (found.skill.qualified_name(), found.skill.version().to_string())),
             script.map(|script| (script.runtime.name(), script.path.clone())),
             folder.and_then(Result::ok).map(|(_, folder)| folder.path.clone()),
@@ -454,7 +459,7 @@ impl EngineInner {
         match invocation.providers.as_deref() {
             Some(own) => {
                 let own = self.approval_memory.for_providers(own.clone());
-                inherited.overridden_by(&with_validated_tools(own))
+                override_providers(inherited, &with_validated_tools(own))
             }
             None => inherited.clone(),
         }
@@ -486,7 +491,7 @@ impl EngineInner {
             Ok((executor, context.run_id(trace.id).span(trace.span).events(trace.events), source))
         });
         // Where the script could not be loaded for lack of it, this error says so.
-        let space = terms.limits.enforced.address_space(terms.is_in_process());
+        let space = address_space(&terms.limits.enforced, terms.is_in_process());
         let reservation = AddressSpaceReservation::for_run(space)?;
         let (executor, context, source) = loaded?;
         let context = context.build();
@@ -545,7 +550,7 @@ impl EngineInner {
             .thread_budget(ThreadBudget::new(self.max_threads))
             .cancel(cancel.clone());
         let context = match runtime {
-            RuntimeId::EXTERNAL => context.host_memory(limits.enforced.host_memory_for_process()),
+            RuntimeId::EXTERNAL => context.host_memory(process_host_memory(&limits.enforced)),
             _ => context,
         };
         let context = match &terms.caller {
@@ -578,7 +583,7 @@ impl EngineInner {
         let RunTerms { skill, selected, .. } = terms;
         let ttl = cache_ttl(skill, selected.runtime, context)?;
         // A key does not hold what the caller's own providers say.
-        if !context.providers().has_values_of(&self.providers) {
+        if !have_same_values(context.providers(), &self.providers) {
             return None;
         }
         let files = match (terms.digest, selected.runtime) {
@@ -615,7 +620,7 @@ fn run_input(
     let is_unchanged = |text: &Arc<str>| strict_json::parse(text).ok() == value && !is_in_process;
     let text = text.filter(is_unchanged);
     let text = text.map(|text| strict_json::without_white_space(&text).into_boxed_str());
-    Ok(SkillInput::new(value, args).text(text))
+    Ok(with_input_text(SkillInput::new(value, args), text))
 }
 
 /// What an approver is shown, and what tells this call from every other one.
@@ -624,7 +629,7 @@ fn run_arguments(terms: &RunTerms<'_>, input: &SkillInput, source: &[u8]) -> Run
     let mut digest = Sha256::new();
     digest.update(Sha256::digest(source));
     // A process reads the text as it is, and no input is another one than `null`.
-    let text = input.json_text().filter(|_| !terms.is_in_process());
+    let text = input_text(input).filter(|_| !terms.is_in_process());
     digest.update(json!([input.value.is_some(), text]).to_string());
     RunArguments {
         input: input.value.clone(),
@@ -836,13 +841,13 @@ fn outcome(
     let process = process.map(|report| texts.process(redaction.process(report)));
     // It is cut once it has no secret. That of a skill that was called says more about the error than what its caller wrote.
     let output = |error: &SkillError| match &process {
-        Some(report) if error.output().is_none() => Some(report.as_inner().error_output()),
+        Some(report) if error.output().is_none() => Some(error_output(report.as_inner())),
         _ => None,
     };
     let value = result
         .and_then(|output| validate_value(terms, output, context))
         .map(|value| cap.redact(context.value_redaction(), value));
-    let cached = slot.as_ref().and_then(ResultSlot::answer_age).map(CachedResult::new);
+    let cached = slot.as_ref().and_then(ResultSlot::answer_age).map(outcome::cached_result);
     // As the script made it: a later run may be for a person.
     let entry = slot.and_then(|slot| slot.entry(value.as_ref().ok()?.as_inner(), context));
     let result = value
@@ -869,12 +874,18 @@ fn outcome(
         None => approved_grants(context.permissions(), redaction),
         Some(_) => Vec::new(),
     };
-    Outcome::from_run(skill.name().to_owned(), Some(skill.version().to_string()), &limits, left)
-        .with_grants(grants)
-        .with_truncation(cap.was_truncated())
-        .with_cached(cached)
-        .with_sanitized(texts.changes())
-        .with_stop_cause(context.cancel().cause())
+    let version = Some(skill.version().to_string());
+    let mut outcome = outcome::from_run(skill.name().to_owned(), version, &limits, left);
+    outcome.grants = grants;
+    outcome.cached = cached;
+    outcome.sanitized = texts.changes();
+    outcome.limits.truncated = cap.was_truncated();
+    // A timeout of only a part of the run is none of the run.
+    if outcome.limits.hit == Some(ErrorKind::Timeout) && context.cancel().cause() != Some(StopCause::Timeout)
+    {
+        outcome.limits.hit = None;
+    }
+    outcome
 }
 
 /// The value of a script; output that was passed on is none to validate.
@@ -888,7 +899,7 @@ fn validate_value(terms: &RunTerms<'_>, output: SkillOutput, context: &SkillCont
 
 /// The outcome of a run that ended before its script started.
 fn not_run(skill: &Skill, limits: &Limits, error: SkillError) -> Outcome {
-    Outcome::not_run(skill.name().to_owned(), Some(skill.version().to_string()), limits, error)
+    outcome::not_run(skill.name().to_owned(), Some(skill.version().to_string()), limits, error)
 }
 
 /// The error with the time that the run had, if it was stopped at its end. That of a callee may be the deadline of its caller.

@@ -10,10 +10,10 @@ use super::{Invocation, Outcome};
 use crate::audit::{AuditKind, AuditRecord, AuditResources, AuditWriter};
 use crate::engine::audit::{cut, gate, redacted, redacted_text, who, write_after};
 use crate::engine::run_terms::FoundSkill;
-use metier_core::error::{ErrorKind, Result};
+use metier_core::error::{ErrorContext, ErrorKind, Result};
 use metier_core::executor::SkillInput;
-use metier_core::host::{LogLevel, RefusedConnection, RunId, SkillContext};
-use metier_core::policy::{GrantOrigin, GrantReport, Permission, SkillDigest};
+use metier_core::host::{LogLevel, RefusedConnection, RunContext, RunId, RunMessages, SkillContext};
+use metier_core::policy::{GrantOrigin, GrantReport, Permission, RunPermissions, SkillDigest};
 
 /// Input and arguments that are larger, in bytes of JSON, are not recorded.
 const MAX_INPUT: usize = 16 << 10;

@@ -10,7 +10,7 @@ use crate::registry::Skill;
 use metier_core::error::Result;
 use metier_core::executor::RuntimeId;
 use metier_core::policy::{
-    PathProtection, Permission, Permissions, RequestedPermissions, filtered_tool_error,
+    PathProtection, Permission, Permissions, RequestedPermissions, RunPermissions, filtered_tool_error,
 };
 
 impl EngineInner {

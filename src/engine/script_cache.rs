@@ -6,7 +6,9 @@ use sha2::{Digest, Sha256};
 
 use crate::runtimes::{self, RuntimeServices, Runtimes};
 use metier_core::error::Result;
-use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, ScriptTool, SkillExecutor};
+use metier_core::executor::{
+    HandlerCall, RuntimeId, Script, ScriptDialect, ScriptEntry, ScriptTool, SkillExecutor,
+};
 use metier_core::policy::{CancelToken, ExecutionMode};
 
 /// Maximum number of cached scripts; the least recently used one is evicted first.
@@ -126,10 +128,13 @@ impl ScriptCache {
             path: script.path.clone(),
             folder: script.folder.clone(),
             function: script.function.clone(),
-            handler: script.handler.clone(),
+            handler: ScriptEntry::from_script(script).handler.clone(),
             // Only a plan depends on the tool for which it runs.
-            tool: script.tool.clone().filter(|_| runtime == RuntimeId::TOOL_SEQUENCE),
-            dialect: script.dialect,
+            tool: ScriptEntry::from_script(script)
+                .tool
+                .clone()
+                .filter(|_| runtime == RuntimeId::TOOL_SEQUENCE),
+            dialect: ScriptEntry::from_script(script).dialect,
             digest: source_digest(&script.source, cancel)?,
         };
         let slot = self.slot(key);

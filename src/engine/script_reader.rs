@@ -5,7 +5,7 @@ use crate::engine::script_selection::SelectedScript;
 use crate::registry::{FileList, Skill, SkillFolder};
 use crate::runtimes;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{Script, ScriptTool};
+use metier_core::executor::{Script, ScriptEntry, ScriptTool};
 use metier_core::host::Files;
 use metier_core::policy::{CancelToken, Limits};
 
@@ -53,12 +53,11 @@ impl EngineInner {
         let mut script = Script::new(skill.name(), selected.path.clone(), source);
         script.folder = Some(folder);
         script.function.clone_from(&selected.function);
-        script.handler.clone_from(&selected.handler);
-        script.tool = selected.tool.as_deref().map(|tool| ScriptTool {
+        let tool = selected.tool.as_deref().map(|tool| ScriptTool {
             name: tool.name.clone(),
             input_schema: tool.input_schema.as_ref().map(|schema| schema.json().clone()),
         });
-        script.dialect = selected.dialect;
+        ScriptEntry { handler: selected.handler.clone(), tool, dialect: selected.dialect }.set(&mut script);
         Ok((script, files))
     }
 }

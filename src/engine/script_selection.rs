@@ -12,7 +12,7 @@ use crate::engine::script_inference::{
 use crate::registry::{Skill, SkillFolder};
 use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect};
+use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, enters_functions};
 use metier_core::host::{Files, catch_panic};
 use metier_skill::ManifestFacts;
 use metier_skill::contract::{
@@ -325,7 +325,7 @@ pub(super) fn select_entrypoint(
         Some(name) => runtimes.find(&name).map_err(|error| error.with_location(place.clone()))?,
         None => runtimes.for_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
-    if let Some(function) = function.as_ref().filter(|_| !runtime.enters_functions()) {
+    if let Some(function) = function.as_ref().filter(|_| !enters_functions(runtime)) {
         let sentence = format!(
             "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
             skill.name()

@@ -9,9 +9,9 @@ use super::{EngineInner, Invocation, Outcome};
 use crate::engine::script_selection::error_for_caller;
 use crate::engine::skill_set::SkillSet;
 use crate::registry::{Skill, printable_name};
-use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{CallAccess, SkillContext, SkillProvider};
-use metier_core::policy::split_tool_name;
+use metier_core::error::{ErrorContext, ErrorKind, Result, SkillError};
+use metier_core::host::{CallAccess, RunContext, RunReporting, SkillContext, SkillProvider};
+use metier_core::policy::{RunPermissions, split_tool_name};
 use metier_plan::Plan;
 
 /// Maximum depth of skill calls; plans check the same limit before they run.

@@ -19,7 +19,9 @@ use crate::trust::{ProjectIdentity, SkillFiles, TrustRecords, TrustStore};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::host::canonical_folder::canonical_folder;
 use metier_core::host::{InheritedTrust, SkillContext};
-use metier_core::policy::{ArgumentPattern, CancelToken, GrantOrigin, Permission, SkillDigest};
+use metier_core::policy::{
+    ArgumentPattern, CancelToken, GrantOrigin, Permission, RunPermissions, SkillDigest,
+};
 
 /// Whether a skill is trusted. In JSON: `{state: "trusted", by}`, `{state: "untrusted", reason}` or `{state: "changed", files}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -11,7 +11,7 @@ use crate::engine::requested_permissions::declared_permissions;
 use crate::engine::run_terms::{RunTerms, ScriptCall};
 use crate::engine::script_selection::count_reviews;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{LogLevel, Providers, SkillContext};
+use metier_core::host::{LogLevel, Providers, RunMessages, SkillContext};
 use metier_core::policy::{Permission, RequestedPermissions, SandboxMode};
 
 impl EngineInner {

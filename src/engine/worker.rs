@@ -2,7 +2,7 @@
 
 use metier_core::error::{Location, Result};
 use metier_core::executor::RuntimeId;
-use metier_core::policy::{Limits, WorkerOptions};
+use metier_core::policy::{Limits, WorkerOptions, requests_worker, single_run_worker};
 use metier_skill::{Manifest, ManifestFacts};
 
 /// `metadata.worker` of an external script; `invalid-skill` for an unknown protocol. The system counts the processor time of a
@@ -16,9 +16,8 @@ pub(super) fn requested_worker(
         return Ok(None);
     };
     let place = || Location::new("SKILL.md", manifest.lines().worker, None);
-    let requested = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
-    let worker =
-        if named.cpu.is_some() { WorkerOptions::default().runs(1) } else { WorkerOptions::default() };
+    let requested = requests_worker(word).map_err(|error| error.with_location(place()))?;
+    let worker = if named.cpu.is_some() { single_run_worker() } else { WorkerOptions::default() };
     Ok((requested == Some(true)).then_some(worker))
 }
 

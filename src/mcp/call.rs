@@ -45,7 +45,7 @@ use crate::audit::{AuditClient, AuditFace};
 use crate::engine::{Engine, Invocation, Outcome, Preview};
 use crate::pending::PendingState;
 use crate::registry::Skill;
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::host::{
     ApprovalRequest, Approver, Event, EventKind, Observer, Progress, Providers, RunOwner, SamplingProvider,

@@ -316,9 +316,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use metier_core::host::outcome::changes_report;
 
     fn report(id: &str, digest: &str, is_stored: bool) -> ChangesReport {
-        let mut report = ChangesReport::new(json!({"id": id}), digest.to_owned());
+        let mut report = changes_report(json!({"id": id}), digest.to_owned());
         report.is_stored = is_stored;
         report
     }

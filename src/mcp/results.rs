@@ -12,7 +12,7 @@ use super::skill_content::shown_text;
 use crate::engine::Outcome;
 use metier_core::error::{ErrorKind, ErrorOutput, Result, SkillError};
 use metier_core::excerpt::{head_and_tail, tail};
-use metier_core::host::{LogLevel, LogLine, RefusedAccess, RefusedTarget};
+use metier_core::host::{LogLevel, LogLine, RefusedAccess, RefusedTarget, error_output};
 use metier_core::unicode::{is_invisible, strip_escape_sequences};
 
 /// Maximum bytes of text in a result. Clients replace larger results by previews of 2 KB.
@@ -166,7 +166,7 @@ pub(super) fn error_result(error: &SkillError) -> CallToolResult {
 /// A failed run: its error, and below it what the script wrote. It has no structured content, which the schema of the tool would
 /// hold for.
 fn failed_result(outcome: &Outcome, error: &SkillError, audience: &Audience<'_>) -> CallToolResult {
-    let own = outcome.process.as_ref().map(|process| (process, process.error_output()));
+    let own = outcome.process.as_ref().map(|process| (process, error_output(process)));
     let callee = error.output().filter(|output| own.as_ref().is_none_or(|(_, own)| own != *output));
     let ended = callee.or(own.as_ref().map(|(_, own)| own));
     let (mut text, _) = head_and_tail(&error_text(error), audience.max_text / 8);

@@ -6,8 +6,10 @@ use sha2::{Digest, Sha256};
 use super::store::{CallFacts, Decision, PendingCall, PendingStore, denied_error, pending_error};
 use crate::trust::ProjectIdentity;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, SkillContext};
-use metier_core::policy::{Approval, Permission, RunArguments, SandboxMode, SkillDigest};
+use metier_core::host::{ApprovalNeed, ApprovalRequest, Approver, RunContext, RunMessages, SkillContext};
+use metier_core::policy::{
+    Approval, Permission, RunArguments, RunPermissions, SandboxMode, SkillDigest, secret_scope,
+};
 use metier_core::strict_json::canonical_text;
 
 /// Decides as a person did about an equal call.
@@ -96,7 +98,7 @@ impl PendingApprover {
 
 /// The secrets that the call asks for and was not granted yet: they may stand in its input. Their values are redacted from now on.
 fn requested_secrets(ctx: &SkillContext, asked: &[Permission]) -> Vec<(String, String)> {
-    let names = asked.iter().filter_map(Permission::secret_name_and_host);
+    let names = asked.iter().filter_map(secret_scope);
     let found = names.filter_map(|(name, _)| {
         let value = ctx.providers().secrets.as_ref()?.secret(ctx, name).ok()??;
         ctx.learn_secret(name, &value);

@@ -134,7 +134,7 @@ impl PendingCall {
             permissions: facts.permissions,
             grants: facts.grants,
             created: now,
-            expires: now.after_seconds(LIFETIME),
+            expires: Timestamp::from_seconds(now.seconds() + LIFETIME),
             call,
             version: VERSION,
         }
@@ -143,7 +143,9 @@ impl PendingCall {
     /// Whether it is forgotten, or was not written by this program.
     fn is_expired(&self) -> bool {
         let now = Timestamp::now();
-        self.expires <= now || self.created > now || self.expires > self.created.after_seconds(LIFETIME)
+        self.expires <= now
+            || self.created > now
+            || self.expires > Timestamp::from_seconds(self.created.seconds() + LIFETIME)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::Files;
-use metier_core::host::files::path_below;
+use metier_core::host::files::{FilesView, path_below};
 use metier_core::host::outward_link::open_linked_skill_file;
 use metier_core::policy::Limits;
 
@@ -23,7 +23,7 @@ pub(super) fn read_file(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> 
 }
 
 fn read_contained_file(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
-    let view = files.unrestricted().with_label("the skill");
+    let view = FilesView::unrestricted(files).with_label("the skill");
     // Files larger than the maximum are never read, and most are smaller. Errors are reported below.
     if cap >= Limits::MAX_READ_SIZE
         && let Ok(bytes) = view.read(path)

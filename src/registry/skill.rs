@@ -14,7 +14,7 @@ use crate::registry::edit_check::is_current;
 use crate::registry::fingerprint::Fingerprint;
 use crate::registry::project::{path_in_project, unresolved_path_in_project};
 use crate::registry::skill_folder::SkillFolder;
-use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::host::Files;
 use metier_skill::contract::{CONTRACT_FILES, Contract, ProvidedTool, Schema};
 use metier_skill::formats;

@@ -7,7 +7,7 @@ use crate::registry::embedded::EmbeddedSkill;
 use crate::registry::file_reader::{check_size, read_file};
 use metier_core::error::{Result, SkillError};
 use metier_core::host::Files;
-use metier_core::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
+use metier_core::host::files::{EntryKind, FilesView, WalkFilter, WalkOptions, path_below};
 use metier_core::policy::CancelToken;
 
 /// Maximum depth of a file listing.
@@ -126,7 +126,7 @@ fn embedded_files(skill: &EmbeddedSkill, is_wanted: impl Fn(&str) -> bool) -> Ve
 }
 
 fn regular_files(files: &Files, start: &str, depth: usize) -> Result<Vec<String>> {
-    let view = files.unrestricted().with_label("the skill");
+    let view = FilesView::unrestricted(files).with_label("the skill");
     let cancel = CancelToken::default();
     let walk = WalkOptions { cancel: &cancel, filter: WalkFilter::SkipNothing, depth: Some(depth) };
     let list = |start: &str| {

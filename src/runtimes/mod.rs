@@ -7,7 +7,9 @@ mod table;
 
 use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{CompiledScript, PLUGIN_MANIFEST, RuntimeId, Script, SkillExecutor, SkillInput};
+use metier_core::executor::{
+    CompiledScript, PLUGIN_MANIFEST, RUNTIMES_WITH_WORKERS, RuntimeId, Script, SkillExecutor, SkillInput,
+};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{InterpreterReport, LaunchPreview, SandboxReport, SandboxSupport, SkillContext};
 use metier_core::policy::{CancelToken, ExecutionMode, Permission, RuntimeLimit};
@@ -99,7 +101,7 @@ pub(crate) fn load(
     }
     let load = runtime.built_in_loader()?;
     let script = &*synwire::with_aliases(runtime.id(), script);
-    if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime.id()) {
+    if mode == ExecutionMode::Worker && RUNTIMES_WITH_WORKERS.contains(&runtime.id()) {
         return load_embedded_worker(runtime.id(), script, shared, cancel);
     }
     load(script, shared, cancel)
@@ -257,7 +259,7 @@ pub(crate) fn embedded_sandbox(
     ctx: &SkillContext,
 ) -> Result<SandboxReport> {
     #[cfg(unix)]
-    if mode == ExecutionMode::Worker && RuntimeId::WITH_WORKERS.contains(&runtime) {
+    if mode == ExecutionMode::Worker && RUNTIMES_WITH_WORKERS.contains(&runtime) {
         return metier_external::worker_sandbox(script, shared.embedded_workers(), shared.launcher(), ctx);
     }
     let _ = (runtime, mode, script, shared, ctx);

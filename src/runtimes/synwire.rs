@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use metier_core::byte_order_mark::bytes_without_mark;
-use metier_core::executor::{RuntimeId, Script, ScriptDialect};
+use metier_core::executor::{RuntimeId, Script, ScriptDialect, ScriptEntry};
 
 /// Stands on the first line, so that every line keeps its number.
 const LUA_ALIASES: &str =
@@ -18,7 +18,7 @@ const RHAI_ALIASES: [(&str, &str); 3] = [
 
 /// The script with the aliases that its dialect has.
 pub(super) fn with_aliases(runtime: RuntimeId, script: &Script) -> Cow<'_, Script> {
-    if script.dialect != ScriptDialect::Synwire {
+    if ScriptEntry::from_script(script).dialect != ScriptDialect::Synwire {
         return Cow::Borrowed(script);
     }
     let aliases = match runtime {

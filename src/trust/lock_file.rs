@@ -10,6 +10,7 @@ use crate::trust::SkillFiles;
 use metier_core::byte_order_mark::without_mark;
 use metier_core::error::{ErrorKind, Location, Result, SkillError};
 use metier_core::host::Files;
+use metier_core::host::files::FilesView;
 use metier_core::policy::SkillDigest;
 
 /// Where it lies in the project.
@@ -161,7 +162,7 @@ impl LockFile {
     /// The lock file of this project; `None` where there is none. `invalid-argument` with the line if it is not valid.
     pub fn read(project: &Path) -> Result<Option<Self>> {
         let files = Files::open(project)?;
-        let view = files.unrestricted();
+        let view = FilesView::unrestricted(&files);
         let size = match view.stat(PATH) {
             Ok(stat) => stat.size,
             Err(_) if std::fs::symlink_metadata(project.join(PATH)).is_err() => return Ok(None),
@@ -299,7 +300,7 @@ impl LockFile {
 
     /// Writes the lock file of this project: the old content or the new is there, never a part.
     pub fn write(&self, project: &Path) -> Result<()> {
-        Files::open(project)?.unrestricted().write(PATH, self.to_text()?.as_bytes())
+        FilesView::unrestricted(&Files::open(project)?).write(PATH, self.to_text()?.as_bytes())
     }
 
     fn to_text(&self) -> Result<String> {

@@ -11,6 +11,7 @@ use metier::policy::Limits;
 use serde_json::{Value, json};
 
 use crate::support::engine::{Project, granted, kind, sentence, value};
+use metier_core::host::RunReporting;
 
 const VALUE: &str = "hunter2";
 

@@ -19,6 +19,7 @@ use metier::host::{
     SkillContext,
 };
 use metier::policy::{CancelToken, Limits, Permission, Permissions, RequestedPermissions};
+use metier_core::host::RunContextBuilder;
 use metier_core::policy::{PathProtection, Watchdog};
 use serde_json::{Value, json};
 

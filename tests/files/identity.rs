@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use metier::error::ErrorKind;
 use metier::host::{Files, SkillContext};
 use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::host::RunMessages;
 use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 use tempfile::TempDir;

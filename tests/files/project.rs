@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use metier::error::{ErrorKind, Result};
 use metier::host::{Files, SkillContext};
 use metier::policy::{CancelToken, Permission, Permissions, RequestedPermissions};
+use metier_core::host::RunContextBuilder;
+use metier_core::host::files::portable;
 use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -79,7 +81,7 @@ impl Project {
 
     pub fn files(&self) -> Files {
         let files = Files::open(&self.root()).unwrap();
-        if self.is_portable { files.portable() } else { files }
+        if self.is_portable { portable(files) } else { files }
     }
 
     pub fn call(&self, name: &str, args: Value) -> Result<Value> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::files::project::{both_ways, call};
 use crate::support::many_names::create_names;
+use metier_core::host::RunMessages;
 
 fn searches() -> [(&'static str, Value); 4] {
     [("grep", json!(["x"])), ("glob", json!(["**"])), ("find", json!([".", ""])), ("tree", json!([".", 999]))]

@@ -9,6 +9,7 @@ use metier::error::ErrorKind::{Denied, Io, Unavailable};
 use metier::error::Result;
 use metier::host::{HttpClient, HttpRequest, HttpResponse, Providers, SecretProvider, SkillContext};
 use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::host::RunMessages;
 use metier_core::policy::PathProtection;
 use serde_json::{Value, json};
 

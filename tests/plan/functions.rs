@@ -4,7 +4,7 @@ use metier::error::{ErrorKind, Result};
 use metier::executor::{RuntimeId, Script, SkillInput};
 use metier::host::{Files, Fixtures, HostFunction, SkillContext, functions};
 use metier::policy::{Permission, Permissions, RequestedPermissions};
-use metier_core::host::AccessRule;
+use metier_core::host::{AccessRule, RunContextBuilder};
 use metier_core::policy::PathProtection;
 use serde_json::{Map, Value, json};
 

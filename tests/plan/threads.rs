@@ -9,6 +9,7 @@ use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::{RuntimeId, Script};
 use metier::host::{ConfigProvider, Event, Providers, SkillContext};
 use metier::policy::{CancelToken, Limits};
+use metier_core::host::RunContextBuilder;
 use metier_core::policy::ThreadBudget;
 use serde_json::{Map, Value, json};
 

@@ -16,7 +16,7 @@ use super::operation::{Expected, Failure, Operation, Place, discard};
 use super::plan::{Action, Step, Transition, plan};
 use super::private_file;
 use super::store_dir::{remove_folder, subfolder};
-use metier_core::error::{Result, SkillError};
+use metier_core::error::{ErrorContext, Result, SkillError};
 use metier_core::policy::Timestamp;
 
 const STATE: &str = "state.json";

@@ -111,11 +111,7 @@ impl ErrorKind {
     pub fn is_limit(self) -> bool {
         self.exit_code() == 5
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ErrorKind {
     /// The kind of that name, or `None`.
     pub fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
@@ -165,11 +161,8 @@ impl Location {
         let path = self.path.clone().filter(|_| file == self.file);
         Self { path, ..Self::new(file, self.line, self.column) }
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Location {
+    /// The same in the file at this path.
     pub fn with_path(mut self, path: Option<PathBuf>) -> Self {
         self.path = path;
         self
@@ -229,13 +222,13 @@ pub struct ErrorOutput {
 impl ErrorOutput {
     /// Maximum bytes of a stream.
     pub(crate) const MAX_BYTES: usize = 3_000;
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ErrorOutput {
     /// What a process left whose streams have this text.
-    pub fn new((exit_code, signal): (Option<i32>, Option<i32>), stdout: String, stderr: String) -> Self {
+    pub(crate) fn new(
+        (exit_code, signal): (Option<i32>, Option<i32>),
+        stdout: String,
+        stderr: String,
+    ) -> Self {
         Self { exit_code, signal, stdout, stderr }
     }
 }
@@ -382,44 +375,70 @@ impl SkillError {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillError {
+/// What the packages of metier add to an error on its way to the caller, and read of it.
+pub trait ErrorContext: Sized {
     /// The same without help, for a reader who has no use for it.
-    pub fn without_help(mut self) -> Self {
+    fn without_help(self) -> Self;
+
+    /// Adds what the process of the script wrote.
+    fn with_output(self, output: ErrorOutput) -> Self;
+
+    /// Adds the path of the file of its position, by the name of that file.
+    fn with_location_path(self, path_of: impl FnOnce(&str) -> Option<PathBuf>) -> Self;
+
+    /// Adds the skills that were called on the way to the failure, outermost first. The message names them too.
+    fn with_callees(self, callees: Vec<String>) -> Self;
+
+    /// Adds the name of the permission that was missing, if one was.
+    fn with_missing_permission(self, name: Option<String>) -> Self;
+
+    /// This error under another sentence, as whoever passes it on has it. The kind, the help, the hint, the violations, the
+    /// missing permission and the output stay; the position, the call stack and the callees are those of whoever failed first, and go.
+    fn with_message(&self, message: impl Into<String>) -> Self;
+
+    /// The same error with each of its texts replaced, without the error that caused it.
+    fn map_texts(&self, text: impl Fn(&str) -> String) -> Self;
+
+    /// The error in JSON, with its hint, for another process of metier that reads it.
+    fn to_full_json(&self) -> serde_json::Value;
+
+    /// The skills that were called on the way to the failure, outermost first.
+    fn callees(&self) -> &[String];
+
+    /// The name of the permission that was missing; [`SkillError::missing`] parses it.
+    fn missing_permission(&self) -> Option<&str>;
+}
+
+#[doc(hidden)]
+impl ErrorContext for SkillError {
+    fn without_help(mut self) -> Self {
         (self.0.help, self.0.hint) = (None, None);
         self
     }
 
-    /// Adds what the process of the script wrote.
-    pub fn with_output(mut self, output: ErrorOutput) -> Self {
+    fn with_output(mut self, output: ErrorOutput) -> Self {
         self.0.output = Some(Box::new(output));
         self
     }
 
-    /// Adds the path of the file of its position, by the name of that file.
-    pub fn with_location_path(mut self, path_of: impl FnOnce(&str) -> Option<PathBuf>) -> Self {
+    fn with_location_path(mut self, path_of: impl FnOnce(&str) -> Option<PathBuf>) -> Self {
         if let Some(location) = self.0.location.as_mut().filter(|location| location.path.is_none()) {
             location.path = path_of(&location.file);
         }
         self
     }
 
-    /// Adds the skills that were called on the way to the failure, outermost first. The message names them too.
-    pub fn with_callees(mut self, callees: Vec<String>) -> Self {
+    fn with_callees(mut self, callees: Vec<String>) -> Self {
         self.0.callees = callees;
         self
     }
 
-    /// Adds the name of the permission that was missing, if one was.
-    pub fn with_missing_permission(mut self, name: Option<String>) -> Self {
+    fn with_missing_permission(mut self, name: Option<String>) -> Self {
         self.0.missing = name;
         self
     }
 
-    /// This error under another sentence, as whoever passes it on has it. The kind, the help, the hint, the violations, the
-    /// missing permission and the output stay; the position, the call stack and the callees are those of whoever failed first, and go.
-    pub fn with_message(&self, message: impl Into<String>) -> Self {
+    fn with_message(&self, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorInner {
             help: self.0.help.clone(),
             hint: self.0.hint.clone(),
@@ -430,8 +449,7 @@ impl SkillError {
         }))
     }
 
-    /// The same error with each of its texts replaced, without the error that caused it.
-    pub fn map_texts(&self, text: impl Fn(&str) -> String) -> Self {
+    fn map_texts(&self, text: impl Fn(&str) -> String) -> Self {
         let violation = |violation: &Violation| Violation {
             path: text(&violation.path),
             keyword: violation.keyword.clone(),
@@ -457,21 +475,17 @@ impl SkillError {
         }))
     }
 
-    /// The error in JSON, with its hint, for another process of metier that reads it.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes exchange errors"))]
-    pub fn to_full_json(&self) -> serde_json::Value {
+    fn to_full_json(&self) -> serde_json::Value {
         let mut parts = serde_json::json!(self);
         parts["hint"] = serde_json::json!(self.hint());
         parts
     }
 
-    /// The skills that were called on the way to the failure, outermost first.
-    pub fn callees(&self) -> &[String] {
+    fn callees(&self) -> &[String] {
         &self.0.callees
     }
 
-    /// The name of the permission that was missing; [`SkillError::missing`] parses it.
-    pub fn missing_permission(&self) -> Option<&str> {
+    fn missing_permission(&self) -> Option<&str> {
         self.0.missing.as_deref()
     }
 }

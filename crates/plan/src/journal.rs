@@ -19,8 +19,8 @@ use super::callees::{Callee, CalleeLookup, Callees};
 use crate::{Plan, callee_names};
 use file::JournalFile;
 pub use inspection::{JournalContent, JournalState, JournalStep, JournalSummary};
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{CallAccess, SkillContext};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
+use metier_core::host::{CallAccess, CallRecords, SkillContext};
 use metier_core::policy::{CancelToken, split_tool_name};
 
 /// The journal of one run. `Invocation::journal` keeps one; the functions here look at

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::record::{SkillState, StateRecord, StoredFile, StoredState, StoredValue};
 use super::{folder, values};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{SkillContext, StoreProvider, metier_dirs};
+use metier_core::host::{RunContext, SkillContext, StoreProvider, metier_dirs};
 use serde_json::Value;
 
 /// The folder in which skills that were granted `state` keep their home folders and values, for each skill and project, and in which the

@@ -23,9 +23,12 @@ use crate::worker::pool::{WorkerKey, WorkerPool};
 use crate::worker::process::{WorkerCleanup, WorkerProcess};
 use crate::worker::session::WorkerSession;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess};
-use metier_core::host::{ProcessOutput, SandboxReport, SkillContext};
-use metier_core::policy::{Access, CancelToken, Permissions, SandboxMode, WorkerOptions};
+use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput, WatchedAccess, input_text};
+use metier_core::host::{
+    ProcessOutput, RunContext, RunMessages, RunReporting, SandboxReport, SkillContext, process_variables,
+    run_secrets,
+};
+use metier_core::policy::{Access, CancelToken, Permissions, RunPermissions, SandboxMode, WorkerOptions};
 use metier_state::StateLease;
 
 /// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
@@ -100,13 +103,13 @@ impl ExternalExecutor {
         }
         leftovers::require_none_wanted(ctx)?;
         let command =
-            self.script.unsandboxed_command(Self::arguments(input, ctx), &ctx.process_variables()?, ctx)?;
+            self.script.unsandboxed_command(Self::arguments(input, ctx), &process_variables(ctx)?, ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
         ctx.warn(format!(
             "{} runs without a sandbox, with all the rights of the user",
             self.script.file.name()
         ));
-        if !ctx.run_secrets().is_empty() {
+        if !run_secrets(ctx).is_empty() {
             ctx.warn("placeholders of secrets stay what they are: the host program does not serve the network of such a run");
         }
         let (launch, gaps) = (Launch::Unsandboxed(Box::new(command)), ProtectionGaps::default());
@@ -126,7 +129,7 @@ impl ExternalExecutor {
         self.script.services.launcher.prepare(&policy::launch_policy(ctx));
         policy::create_granted_folders(ctx, self.script.file.source())?;
         HomeFile::create_granted(ctx, &[ctx.project()?.root(), self.script.file.folder()]);
-        let mut variables = ctx.process_variables()?;
+        let mut variables = process_variables(ctx)?;
         let file = &self.script.file;
         placeholder_variables::add_placeholders(ctx, (file.name(), file.source()), &mut variables);
         match ctx.worker() {
@@ -275,7 +278,7 @@ impl ExternalExecutor {
             Some(source) => ProcessInput::Stream(source),
             None if ctx.has_stdin_source() => ProcessInput::Empty,
             None => {
-                input.json_text().map_or(ProcessInput::Empty, |text| ProcessInput::Bytes(text.into_bytes()))
+                input_text(input).map_or(ProcessInput::Empty, |text| ProcessInput::Bytes(text.into_bytes()))
             }
         };
         let start = |cancel: &CancelToken| {

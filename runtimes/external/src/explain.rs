@@ -19,9 +19,10 @@ use metier_core::error::Result;
 use metier_core::executor::{Script, SkillInput};
 use metier_core::host::untrusted::UntrustedDirs;
 use metier_core::host::{
-    AccessReason, InterpreterReport, LaunchPreview, SandboxPath, SandboxReport, SandboxSupport, SkillContext,
-    TreeKill,
+    AccessReason, InterpreterReport, LaunchPreview, RunContext, SandboxPath, SandboxReport, SandboxSupport,
+    SkillContext, TreeKill, interpreter_report, process_variable_names, sandbox_path,
 };
+use metier_core::policy::RunPermissions;
 use metier_sandbox::{NetworkAccess, PinnedPath, Refusal, Restrictions, SupervisorReport};
 
 /// What the script could access; fails as the run would before its process starts.
@@ -73,7 +74,7 @@ impl ExternalExecutor {
         let arguments = Self::arguments(input, ctx);
         let command = self.script.unsandboxed_command(arguments, &named_variables(ctx), ctx)?;
         let names = command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name);
-        let everything = || vec![SandboxPath::new("/", AccessReason::User)];
+        let everything = || vec![sandbox_path("/", AccessReason::User)];
         let mut preview = LaunchPreview::default();
         preview.command = command_line(command.get_program(), command.get_args());
         preview.interpreter_version = self.interpreter_version(Path::new(command.get_program()), ctx);
@@ -88,7 +89,7 @@ impl ExternalExecutor {
 
 /// The names of the variables that a run would be given: no value is read to explain it.
 fn named_variables(ctx: &SkillContext) -> ProcessVariables {
-    ctx.process_variable_names().into_iter().map(|name| (name.into(), OsString::new())).collect()
+    process_variable_names(ctx).into_iter().map(|name| (name.into(), OsString::new())).collect()
 }
 
 fn sandboxed_plan(
@@ -101,9 +102,8 @@ fn sandboxed_plan(
     let rules = request.sandbox.files.clone();
     // Paths that do not exist are skipped when the sandbox is set up.
     let listed = |own: &mut dyn Iterator<Item = &OsString>, clients: &[OsString]| {
-        let own =
-            own.map(Path::new).map(|path| SandboxPath::new(path, policy::access_reason(path, &run_paths)));
-        let clients = clients.iter().map(|path| SandboxPath::new(path, AccessReason::Client));
+        let own = own.map(Path::new).map(|path| sandbox_path(path, policy::access_reason(path, &run_paths)));
+        let clients = clients.iter().map(|path| sandbox_path(path, AccessReason::Client));
         let mut paths: Vec<SandboxPath> = own.chain(clients).filter(|listed| listed.path.exists()).collect();
         paths.sort_by(|a, b| a.path.cmp(&b.path));
         paths.dedup_by(|a, b| a.path == b.path);
@@ -206,7 +206,7 @@ pub fn interpreters(services: &ExternalServices, project: &Path) -> Vec<Interpre
             };
             let version =
                 path.as_deref().and_then(|path| query_version(path, &untrusted, &services.launcher));
-            InterpreterReport::new(name, endings, path, version)
+            interpreter_report(name, endings, path, version)
         })
         .collect()
 }

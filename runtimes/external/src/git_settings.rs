@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use metier_core::host::SkillContext;
 use metier_core::host::git::{settings_of_repository, settings_of_user};
+use metier_core::host::{RunMessages, SkillContext};
 use metier_core::policy::Access;
 
 const SAFE: &str = "safe.directory";

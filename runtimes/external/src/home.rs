@@ -8,7 +8,7 @@ use crate::hints::user_home::replaced_home_warning;
 use crate::home_files::HomeLinks;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillOutput;
-use metier_core::host::SkillContext;
+use metier_core::host::{RunContext, RunMessages, SkillContext};
 use metier_core::policy::{Access, CancelToken};
 use metier_state::{SkillState, StateLease, TreeError, excess_error};
 

@@ -12,9 +12,11 @@ use crate::home_guard::HomeFolder;
 use crate::private_home::is_mount_point;
 use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{FileId, Files, SkillContext, file_id, git, metier_dirs, temp_dirs};
+use metier_core::host::{
+    FileId, Files, RunContext, RunMessages, SkillContext, file_id, git, metier_dirs, temp_dirs,
+};
 use metier_core::policy::{
-    Permission, is_within, protected_home_path, protected_home_paths, secret_paths_in_folders,
+    Permission, RunPermissions, is_within, protected_home_path, protected_home_paths, secret_paths_in_folders,
 };
 use metier_sandbox::PinnedPath;
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::protected::quarantine::{make_accessible, quarantine_in};
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::{FileId, OPEN_BY_NAME, SkillContext, git, open_without_links};
+use metier_core::host::{FileId, OPEN_BY_NAME, RunMessages, SkillContext, git, open_without_links};
 use metier_core::policy::is_protected_in_home;
 
 /// How many files and folders a granted folder may hold.

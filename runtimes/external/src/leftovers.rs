@@ -11,8 +11,12 @@ use crate::permission_hint::permission_hint;
 use crate::private_home::is_mount_point;
 use crate::shown_path::is_typable;
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
-use metier_core::host::{Leftover, LeftoverPath, LeftoverPlace, SkillContext};
-use metier_core::policy::{Access, Limits};
+use metier_core::host::files::FilesView;
+use metier_core::host::{
+    Leftover, LeftoverPath, LeftoverPlace, MAX_LEFTOVERS, RunContext, RunMessages, RunReporting,
+    SkillContext, leftover,
+};
+use metier_core::policy::{Access, Limits, RunPermissions};
 use metier_state::files_left_in;
 
 /// What tools make for themselves, by its path from the top of the home or of `/tmp`: nobody misses it.
@@ -82,8 +86,8 @@ fn has_random_name(name: &str) -> bool {
 fn leftovers_in(place: LeftoverPlace, folder: &Path) -> Vec<Leftover> {
     let is_news =
         |path: &str, mode: u32, bytes: u64| !is_mount_point(mode, bytes) && !is_of_tool(place, path);
-    let found = files_left_in(folder, Leftover::MAX_COUNT, &is_news);
-    found.into_iter().map(|(path, bytes)| Leftover::new(place, path, bytes)).collect()
+    let found = files_left_in(folder, MAX_LEFTOVERS, &is_news);
+    found.into_iter().map(|(path, bytes)| leftover(place, path, bytes)).collect()
 }
 
 /// Copies what the caller wants of these folders, reports what the script left in them, and warns of what is thrown away. The error is that
@@ -112,7 +116,7 @@ pub(super) fn report_leftovers(
     warn_of_leftovers(ctx, name, &left);
     let mut all = copies;
     all.extend(left);
-    all.truncate(Leftover::MAX_COUNT);
+    all.truncate(MAX_LEFTOVERS);
     ctx.report_leftovers(all);
     failure.map_or(Ok(()), Err)
 }
@@ -234,7 +238,7 @@ impl<'a> Copy<'a> {
                 "name another path",
             ));
         }
-        let mut copied = Leftover::new(wanted.place, wanted.path.clone(), before - self.rest_bytes);
+        let mut copied = leftover(wanted.place, wanted.path.clone(), before - self.rest_bytes);
         copied.copied_to = Some(wanted.file_name().to_owned());
         Ok(copied)
     }
@@ -245,7 +249,7 @@ impl<'a> Copy<'a> {
             return Err(self.too_large());
         }
         self.require_unprotected(to)?;
-        self.ctx.project()?.with_permissions(self.ctx.permissions()).create_dir(to)?;
+        FilesView::with_permissions(self.ctx.project()?, self.ctx.permissions()).create_dir(to)?;
         let entries = from.entries().and_then(Iterator::collect::<io::Result<Vec<DirEntry>>>);
         for entry in entries.map_err(|error| self.failed(error))? {
             self.ctx.cancel().check()?;
@@ -272,7 +276,7 @@ impl<'a> Copy<'a> {
         let file = from.open(path).map_err(|error| self.failed(error))?;
         let bytes = file.metadata().map_err(|error| self.failed(error))?.len();
         self.rest_bytes = self.rest_bytes.checked_sub(bytes).ok_or_else(|| self.too_large())?;
-        let files = self.ctx.project()?.with_permissions(self.ctx.permissions());
+        let files = FilesView::with_permissions(self.ctx.project()?, self.ctx.permissions());
         files.create_file(to, file.into_std(), bytes)
     }
 

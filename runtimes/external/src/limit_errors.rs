@@ -7,7 +7,7 @@ use crate::process::run::ProcessExit;
 use metier_core::error::{ErrorKind, Hint, LimitKind, SkillError};
 use metier_core::excerpt::byte_size;
 use metier_core::host::OutputStream;
-use metier_core::policy::{Limits, OutputPolicy};
+use metier_core::policy::{Limits, OutputPolicy, process_limits};
 
 /// System signals: killed, out of CPU time, a file that grew too large.
 const SIGKILL: i32 = 9;
@@ -107,14 +107,14 @@ pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<Help> {
         is_by_signal || held.error_texts.iter().any(|words| said.contains(words))
     };
     let held = SYSTEM_LIMITS.iter().find(met)?;
-    let most = (held.limit)(&limits.clone().for_process())?;
+    let most = (held.limit)(&process_limits(limits))?;
     let number = if held.is_in_bytes { byte_size(most) } else { most.to_string() };
     let text = format!("{}{number}{}", held.hint_parts[0], held.hint_parts[1]);
     Some((text, Some(Hint::Limit(held.kind))))
 }
 
 fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
-    let limit = limits.clone().for_process().cpu?;
+    let limit = process_limits(limits).cpu?;
     let is_out = match &ended.report {
         // A process that ignores the signal is killed a second later. Any process may send either signal, so the CPU time used
         // decides; the system has two ways of counting it, which differ on a busy machine.

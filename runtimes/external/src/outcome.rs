@@ -31,12 +31,13 @@ use crate::shell_text::{MisreadText, misread_shell_text};
 use crate::shown_path::shown_path;
 use crate::{denial_hints, limit_errors, packages, stdout, user_packages};
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::executor::{SkillOutput, WatchedAccess};
+use metier_core::executor::{SkillOutput, WatchedAccess, process_output};
 use metier_core::host::{
-    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, RefusedAccess, RefusedTarget,
-    SandboxReport, SkillContext, misplaced_text,
+    EnforcedLevel, Files, NetworkReport, ProcessReport, Redacted, RefusedAccess, RefusedTarget, RunContext,
+    RunMessages, RunReporting, SandboxReport, SkillContext, misplaced_text, refused_with_permission,
+    refused_with_reason,
 };
-use metier_core::policy::{Access, StopCause};
+use metier_core::policy::{Access, RunPermissions, StopCause};
 use metier_sandbox::{
     Enforcement, LaunchRequest, NetworkAccess, Refusal, Restrictions, SandboxPolicy, SupervisorReport,
 };
@@ -132,9 +133,7 @@ pub(super) fn evaluate_exit(
                     "{name} wrote halves of characters (`\\ud83d` alone); U+FFFD replaced them"
                 ));
             }
-            let mut output = SkillOutput::from(parsed.value);
-            output.number = parsed.number;
-            output
+            process_output(parsed.value, parsed.number)
         }),
     };
     ctx.report_process(report);
@@ -362,15 +361,15 @@ fn refused_accesses(ctx: &SkillContext, script: &EndedScript<'_>, ended: &Proces
     let variables = variables.into_iter().flatten().map(|(name, _)| {
         let permission = Access::env(&name).narrowest_permission(ctx.permissions().protection()).to_string();
         let reason = has_placeholder(ctx, &name).then(|| "a random placeholder stood in for it".to_owned());
-        let mut refused = RefusedAccess::with_permission(permission, RefusedTarget::Variable(name), 1);
+        let mut refused = refused_with_permission(permission, RefusedTarget::Variable(name), 1);
         refused.reason = reason;
         refused
     });
     let hosts = ended.network.iter().flat_map(|network| &network.refused).map(|refused| {
         let (host, reason) = (RefusedTarget::Host(refused.to_string()), refused.reason.clone());
         match refused.permission.clone() {
-            Some(permission) => RefusedAccess::with_permission(permission, host, refused.count),
-            None => RefusedAccess::with_reason(reason, host, refused.count),
+            Some(permission) => refused_with_permission(permission, host, refused.count),
+            None => refused_with_reason(reason, host, refused.count),
         }
     });
     hosts.chain(variables).collect()

@@ -8,8 +8,8 @@ use crate::interpreter::cache::InterpreterQuery;
 use crate::interpreter::detect::{Interpreter, InterpreterCommand};
 use crate::interpreter::version_manager::ShimCache;
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::host::SkillContext;
 use metier_core::host::untrusted::UntrustedDirs;
+use metier_core::host::{RunContext, SkillContext};
 use metier_packages::{ChildPackages, Ecosystem, PreparedFiles, Requirements, SkillPackages};
 use metier_sandbox::LaunchRequest;
 

@@ -2,8 +2,8 @@
 
 use metier_core::error::Hint;
 use metier_core::executor::WatchedAccess;
-use metier_core::host::SkillContext;
-use metier_core::policy::{Access, Permission};
+use metier_core::host::{RunContext, SkillContext};
+use metier_core::policy::{Access, Permission, RunPermissions};
 
 /// The help of an error, and what mends it, if the host program can.
 pub(crate) type Help = (String, Option<Hint>);

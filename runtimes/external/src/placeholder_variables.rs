@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use crate::audience::is_for_person;
 use crate::hints::script_text::ScriptText;
 use crate::hints::variable::{is_secret_name, unpassed_variables};
-use metier_core::host::{SkillContext, random_stand_in};
+use metier_core::host::{RunContext, RunMessages, SkillContext, config_variable, random_stand_in};
 
 /// How many bytes of a script are searched.
 const MAX_SEARCHED_SOURCE: usize = 64 << 10;
@@ -53,6 +53,6 @@ pub(crate) fn has_placeholder(ctx: &SkillContext, variable: &str) -> bool {
 /// A random text in the place of this variable, if its value is a secret: of any other, scripts expect too much.
 fn placeholder(ctx: &SkillContext, variable: &str) -> Option<String> {
     let is_of_connection = variable.split('_').any(|word| CONNECTION_WORDS.contains(&word));
-    let (value, is_secret) = ctx.config_variable(variable).filter(|_| !is_of_connection)?;
+    let (value, is_secret) = config_variable(ctx, variable).filter(|_| !is_of_connection)?;
     if is_secret || is_secret_name(variable) { random_stand_in(&value) } else { None }
 }

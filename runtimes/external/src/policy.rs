@@ -20,11 +20,12 @@ use crate::run_temp_dir::RunTempDir;
 use crate::system_paths::{SYSTEM_PATHS, is_outside_system, real_path};
 use crate::user_packages::UserPackages;
 use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::host::files::FilesView;
 use metier_core::host::git::OutsideRepository;
 use metier_core::host::temp_dirs::existing_metier_dirs_in;
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::host::{AccessReason, Files, HostPaths, SkillContext, begins_with, file_id};
-use metier_core::policy::{Access, Limits, SandboxMode, is_within};
+use metier_core::host::{AccessReason, Files, HostPaths, RunContext, SkillContext, begins_with, file_id};
+use metier_core::policy::{Access, Limits, RunPermissions, SandboxMode, is_within, process_limits};
 use metier_packages::PreparedFiles;
 use metier_sandbox::{
     FileRules, NetworkAccess, PRIVATE_TMP, PinnedPath, PrivateFolder, ProtectedPaths, ResourceLimits,
@@ -313,7 +314,7 @@ pub(super) fn create_granted_folders(ctx: &SkillContext, source: &[u8]) -> Resul
         }
     };
     for path in writable.iter().filter(|path| !exists(path) && names_folder(path)) {
-        files.with_permissions(ctx.permissions()).create_dir(path).ok();
+        FilesView::with_permissions(files, ctx.permissions()).create_dir(path).ok();
     }
     // A project that is gone has a sentence of its own.
     if !exists("") || memchr::memmem::find(source, b"metier").is_some() {
@@ -378,7 +379,7 @@ fn resource_limits(limits: &Limits) -> ResourceLimits {
     /// Maximum number of processes of a script at a time.
     const MAX_PROCESSES: u64 = 512;
     let tree_memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_TREE);
-    let limits = limits.clone().for_process();
+    let limits = process_limits(limits);
     ResourceLimits {
         memory: limits.memory,
         tree_memory: Some(tree_memory),

@@ -32,9 +32,12 @@ use crate::user_packages::UserPackages;
 use crate::{certificates, command, home, packages};
 use metier_core::client_variables::{PLUGIN_DATA, client_variables};
 use metier_core::error::{Result, SkillError};
-use metier_core::executor::{HandlerCall, Script};
+use metier_core::executor::{HandlerCall, Script, ScriptEntry};
 use metier_core::host::untrusted::UntrustedDirs;
-use metier_core::host::{Files, RunAuthority, SkillContext, file_id, temp_dirs};
+use metier_core::host::{
+    Files, RunAuthority, RunContext, RunMessages, SkillContext, enter_secrets, file_id, run_secrets,
+    temp_dirs,
+};
 use metier_core::policy::Access;
 use metier_packages::{PreparedFiles, RequiredPython, SkillPackages};
 use metier_sandbox::{LaunchRequest, Launcher, ProtectedPaths};
@@ -86,12 +89,12 @@ pub(super) struct PreparedLaunch<'a> {
 impl ScriptCommand {
     /// Detects the interpreter; `invalid-skill` if neither the shebang nor the file extension names one.
     pub(super) fn new(script: &Script, services: &ExternalServices) -> Result<Self> {
-        let interpreter = match &script.handler {
+        let interpreter = match &ScriptEntry::from_script(script).handler {
             Some(_) => Interpreter::of_handler(&script.path, services.interpreters())?,
             None => Interpreter::detect_with(&script.path, &script.source, services.interpreters())?,
         };
         let (file, services) = (ScriptFile::new(script)?, services.clone());
-        let handler = script.handler.clone();
+        let handler = ScriptEntry::from_script(script).handler.clone();
         Ok(Self { file, interpreter, handler, services })
     }
 
@@ -369,7 +372,7 @@ impl ScriptCommand {
         egress: Option<&mut EgressRules>,
         temp_dir: &RunTempDir,
     ) -> Result<Option<PathBuf>> {
-        let hosts = ctx.run_secrets().host_names();
+        let hosts = run_secrets(ctx).host_names();
         let Some(egress) = egress.filter(|_| self.services.secret_hosts().opens_tls && !hosts.is_empty())
         else {
             return Ok(None);
@@ -385,14 +388,14 @@ impl ScriptCommand {
     /// The rules for its network, if it does not reach all hosts or none.
     fn egress_rules(&self, ctx: &SkillContext) -> Result<Option<Box<EgressRules>>> {
         let rules = EgressRules::new(ctx.permissions(), self.services.host_lookup())?;
-        ctx.enter_secrets();
-        if rules.is_none() && !ctx.run_secrets().is_empty() && ctx.permissions().allows(&Access::network()) {
+        enter_secrets(ctx);
+        if rules.is_none() && !run_secrets(ctx).is_empty() && ctx.permissions().allows(&Access::network()) {
             ctx.warn(format!(
                 "{} has the whole network, where placeholders of secrets stay what they are: grant net:HOST instead of net",
                 self.file.name()
             ));
         }
-        let (secrets, roots) = (ctx.run_secrets(), &self.services.secret_hosts().roots);
+        let (secrets, roots) = (run_secrets(ctx), &self.services.secret_hosts().roots);
         let rules = rules.map(|rules| rules.with_secrets(secrets, roots.clone()).with_approvals(ctx));
         let hosts = || ctx.facts().configured_hosts.to_vec();
         Ok(rules.map(|rules| Box::new(rules.with_configured_hosts(hosts()))))

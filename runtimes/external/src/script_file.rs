@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::Script;
+use metier_core::host::files::FilesView;
 use metier_core::host::{Files, HostPaths};
 
 /// A script inside its skill's folder.
@@ -64,7 +65,7 @@ impl ScriptFile {
     /// [`ScriptFile::verified_path`] gives the reason.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
     pub(super) fn is_unchanged_in(&self, folder: &Files) -> bool {
-        folder.unrestricted().read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)
+        FilesView::unrestricted(folder).read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)
     }
 
     /// The absolute path, for callers that know that the script is there.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::audience::is_for_person;
 use metier_core::executor::WatchedAccess;
-use metier_core::host::SkillContext;
 use metier_core::host::untrusted::{self, UntrustedDirs};
+use metier_core::host::{RunContext, SkillContext};
 use metier_core::policy::Access;
 use metier_packages::{Ecosystem, Requirements};
 use metier_sandbox::LaunchRequest;

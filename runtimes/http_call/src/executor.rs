@@ -8,9 +8,12 @@ use super::response::{
     ResultBudget, Scope, check_fields, check_status, check_success, json_memory, read_response,
 };
 use super::retry::{NextTry, Tries, wait};
-use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::{HostMemoryReservation, LogLevel, SandboxReport, SkillContext};
+use metier_core::host::{
+    HostMemoryReservation, LogLevel, RunContext, RunMessages, RunReporting, SandboxReport, SkillContext,
+    has_secret_instead_of, require_setting_variable,
+};
 use metier_core::template::{Reference, Template};
 use metier_skill::contract::{
     self, CONFIG, CallDefinition, PagePlace, Paging, ParsedContract, ResolvedBaseUrl, SECRETS,
@@ -222,7 +225,7 @@ impl HttpCallExecutor {
         let in_address: Vec<&str> =
             self.call.base_url.references().filter_map(named_value).map(|it| it.1).collect();
         for name in self.config.iter().filter(|name| in_address.contains(&name.as_str())) {
-            ctx.require_setting_variable(name)?;
+            require_setting_variable(ctx, name)?;
         }
         read_values(ctx, "config", &self.config)
     }
@@ -231,7 +234,7 @@ impl HttpCallExecutor {
 /// The settings or secrets of these names, as a script reads them.
 /// Those that the run was granted, where one of several is enough.
 fn read_secrets(ctx: &SkillContext, names: &[String]) -> Result<Value> {
-    let is_needed = |name: &&String| !ctx.has_secret_instead_of(name);
+    let is_needed = |name: &&String| !has_secret_instead_of(ctx, name);
     let needed: Vec<String> = names.iter().filter(is_needed).cloned().collect();
     read_values(ctx, "secret", &needed)
 }

@@ -11,7 +11,7 @@ mod interruptible_std;
 use super::load;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput};
-use metier_core::host::SkillContext;
+use metier_core::host::{RunMessages, SkillContext};
 use metier_core::policy::{CancelToken, Limits, Watchdog};
 
 fn script(source: &str) -> Box<dyn SkillExecutor> {

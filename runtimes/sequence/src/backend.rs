@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{
-    AccessRule, LogLevel, Param, RunFiles, RunThreadGuard, SkillContext, catch_panic, function,
+    AccessRule, CallRecords, LogLevel, Param, RunContext, RunFiles, RunThreadGuard, SkillContext,
+    catch_panic, function,
 };
-use metier_core::policy::SandboxMode;
+use metier_core::policy::{RunPermissions, SandboxMode, secret_scope};
 use metier_plan::{CallTarget, Callee, Plan, StepBackend, plan_steps};
 
 /// The step backend of this process.
@@ -105,7 +106,7 @@ impl StepBackend for LocalBackend<'_> {
             }
             CallTarget::Tool(name) => {
                 ctx.record_permissions(|permission| {
-                    permission.has_name("tool") && permission.scope() == Some(name)
+                    permission.name() == "tool" && permission.scope() == Some(name)
                 });
                 ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)])
             }
@@ -135,18 +136,16 @@ fn record_access(ctx: &SkillContext, access: AccessRule, arguments: &Map<String,
     ctx.record_permissions(|permission| match access {
         AccessRule::Unrestricted => false,
         AccessRule::Read(_) | AccessRule::ReadRoot | AccessRule::Write(_) => {
-            permission.has_name("read") || permission.has_name("write")
+            permission.name() == "read" || permission.name() == "write"
         }
-        AccessRule::Tool(at) => permission.has_name("tool") && permission.scope() == target(at),
-        AccessRule::Skill(at) => permission.has_name("skill") && permission.scope() == target(at),
-        AccessRule::Secret(at) => {
-            permission.secret_name_and_host().is_some_and(|(name, _)| Some(name) == target(at))
-        }
+        AccessRule::Tool(at) => permission.name() == "tool" && permission.scope() == target(at),
+        AccessRule::Skill(at) => permission.name() == "skill" && permission.scope() == target(at),
+        AccessRule::Secret(at) => secret_scope(permission).is_some_and(|(name, _)| Some(name) == target(at)),
         AccessRule::Store(at) => match target(at) {
-            Some(name) => permission.has_name("store") && permission.scope() == Some(name),
-            None => permission.has_name("state"),
+            Some(name) => permission.name() == "store" && permission.scope() == Some(name),
+            None => permission.name() == "state",
         },
-        AccessRule::Sample => permission.has_name("sample"),
-        AccessRule::Net(_) => permission.has_name("net"),
+        AccessRule::Sample => permission.name() == "sample",
+        AccessRule::Net(_) => permission.name() == "net",
     });
 }

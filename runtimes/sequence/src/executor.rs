@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::backend::LocalBackend;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::own_context::run_with;
-use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::{SandboxReport, SkillContext};
+use metier_core::executor::{Script, ScriptEntry, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::host::{CallRecords, RunContext, RunMessages, RunReporting, SandboxReport, SkillContext};
 use metier_core::policy::{Permission, Watchdog};
 use metier_plan::{
     Callee, CalleeLookup, Callees, Caller, JournaledRun, NoCallees, Plan, PlanRunner, check_journal_access,
@@ -36,7 +36,7 @@ pub fn load(
     let seen = callees.for_caller(&script.skill, script.folder.as_deref());
     let callees = seen.unwrap_or(callees);
     let caller = callees.caller_of_skill(&script.skill, script.folder.as_deref());
-    let caller = match &script.tool {
+    let caller = match &ScriptEntry::from_script(script).tool {
         Some(tool) => Caller { input_schema: tool.input_schema.clone(), ..caller },
         None => caller,
     };

@@ -15,7 +15,7 @@ use crate::services::PluginServices;
 use metier_core::error::Result;
 use metier_core::executor::pool::{PooledExecutor, Program};
 use metier_core::executor::{Script, SkillExecutor};
-use metier_core::host::SkillContext;
+use metier_core::host::{RunContext, SkillContext};
 use metier_core::policy::{CancelToken, Limits, Permission};
 
 /// Compiles a plug-in; errors in it are `invalid-skill`, with line and column if it is in the text format.

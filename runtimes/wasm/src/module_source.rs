@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use metier_core::byte_order_mark::bytes_without_mark;
-use metier_core::error::{ErrorKind, Location, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Location, Result, SkillError};
 use metier_core::executor::Script;
 use serde::{Deserialize, Serialize};
 use wast::Wat;

@@ -17,7 +17,7 @@ use crate::module_source::{MAIN_MODULE, ModuleRole, ModuleSource};
 use crate::plugin_settings::PluginSettings;
 use metier_core::byte_order_mark::bytes_without_mark;
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::executor::{Script, ScriptDialect, is_plugin_manifest};
+use metier_core::executor::{Script, ScriptDialect, ScriptEntry, is_plugin_manifest};
 use metier_core::policy::{Limits, Permission};
 
 /// The size of a page of memory in bytes.
@@ -174,7 +174,7 @@ pub fn inline_modules(
 
 /// The modules of a plug-in, and what its manifest says besides. A script that is not a manifest is the only module.
 pub(super) fn resolve(script: &Script) -> Result<(Vec<ModuleSource>, PluginSettings)> {
-    let passes_text = script.dialect == ScriptDialect::Synwire;
+    let passes_text = ScriptEntry::from_script(script).dialect == ScriptDialect::Synwire;
     let defaults = PluginSettings { passes_text, ..PluginSettings::default() };
     if !is_manifest(&script.path, &script.source) {
         return Ok((vec![ModuleSource::single(script, script.source.clone())], defaults));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::text_abi;
 use metier_core::error::Result;
 use metier_core::host::SkillContext;
-use metier_core::policy::{Access, Permission};
+use metier_core::policy::{Access, Permission, RunPermissions};
 
 /// Settings, limits and requested permissions, which are empty for a plug-in without a manifest, and how it talks to the host.
 #[derive(Clone, Default, Serialize, Deserialize)]

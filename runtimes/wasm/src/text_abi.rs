@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use metier_core::error::{ErrorKind, Result};
 use metier_core::host::{HostFunction, SkillContext, ValueType};
+use metier_core::policy::RunPermissions;
 use metier_core::strict_json;
 
 /// What functions that return nothing answer.

@@ -7,6 +7,7 @@ use metier::engine::Runtimes;
 use metier::formats;
 use metier::skill::contract::{Contract, ProvidedResource, ProvidedTool, ResourceSource, Schema};
 use metier::skill::{Diagnostic, Manifest, Severity};
+use metier_core::executor::enters_functions;
 use metier_core::host::outward_link::outward_link_error;
 use metier_skill::contract::{CONTRACT_FILES, duplicate_contracts, unreadable_contract};
 use serde::Serialize;
@@ -141,7 +142,7 @@ fn entrypoint_diagnostics(
             None => Some(built_in.for_script(&entrypoint.path, declared, is_main)),
         };
         if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
-            && !runtime.enters_functions()
+            && !enters_functions(runtime)
         {
             let message = format!(
                 "the function `{function}` cannot be called: scripts in {runtime} run from the first line"

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cap_std::fs::Dir;
 use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
-use metier::policy::{Permission, WorkerOptions};
+use metier::policy::Permission;
 use metier::skill::{Diagnostic, Manifest, Rule};
 use metier_skill::ManifestFacts;
 use metier_skill::contract::CONTRACT_FILES;
@@ -13,6 +13,7 @@ use metier_skill::contract::CONTRACT_FILES;
 use super::references::{Reference, references};
 use super::target::is_not_found;
 use crate::cli::validate::lints;
+use metier_core::policy::{client_tool_permission, requests_worker};
 
 /// Maximum number of diagnostics of one kind.
 const MAX_SHOWN: usize = 32;
@@ -142,7 +143,7 @@ impl FolderChecks<'_> {
             return None;
         }
         let span = self.value_span("worker", value.as_str().unwrap_or_default());
-        match WorkerOptions::is_requested(value) {
+        match requests_worker(value) {
             Ok(Some(_)) => None,
             Ok(None) => {
                 let message = "metadata.worker is no protocol, so it is taken as a word of another client, and each run has a process of its own";
@@ -178,7 +179,7 @@ impl FolderChecks<'_> {
     }
 
     fn unknown_tools(&self) -> impl Iterator<Item = Diagnostic> {
-        let unknown = |tool: &&String| Permission::from_client_tool(tool).is_none();
+        let unknown = |tool: &&String| client_tool_permission(tool).is_none();
         self.manifest.allowed_tools.iter().filter(unknown).filter_map(|tool| {
             let error = tool.parse::<Permission>().err()?;
             let span = self.value_span("allowed-tools", tool);

@@ -18,7 +18,9 @@ use crate::registry::{Skill, parallel_map};
 use crate::runtimes::{LookupCache, Runtime};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::RuntimeId;
-use metier_core::host::{ContextBuilder, Extensions, Providers, SharedFacts, SkillContext};
+use metier_core::host::{
+    ContextBuilder, Extensions, Providers, RunContextBuilder, SharedFacts, SkillContext,
+};
 use metier_core::policy::CancelToken;
 use metier_skill::contract::Dependency;
 

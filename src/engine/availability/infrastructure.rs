@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::report::{Requirement, RequirementKind};
-use metier_core::host::{HttpRequest, SkillContext};
+use metier_core::host::{HttpRequest, SkillContext, config_variable};
 use metier_core::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use metier_skill::contract::{Infrastructure, InfrastructureKind, host_and_port};
 
@@ -63,7 +63,7 @@ pub(super) fn check_infrastructure(
         requirement.clone().missing(reason, help)
     };
     if kind == InfrastructureKind::Env {
-        return match ctx.config_variable(target) {
+        return match config_variable(ctx, target) {
             None => missing("is not set", format!("set the environment variable {target}")),
             Some((value, _)) if value.is_empty() => {
                 missing("is set to empty", format!("set the environment variable {target}"))

@@ -11,12 +11,14 @@ use super::report::{Requirement, RequirementKind, RequirementState};
 use crate::registry::Skill;
 use crate::runtimes::{self, ProgramVersion, RuntimeServices};
 use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint};
+use metier_core::host::{
+    ConfigState, SkillContext, WITHHELD, WITHHELD_HELP, config_help, config_hint, config_states,
+};
 use metier_core::policy::{ConfigField, ConfigRequirement};
 use metier_skill::contract::Dependency;
+use metier_skill::{MachineRequirements, ManifestFacts};
 
 const PROGRAM_HELP: &str = "install the program, and see that it is on PATH";
-use metier_skill::{MachineRequirements, ManifestFacts};
 const SYSTEM_HELP: &str = "run it on a system that it is made for";
 const CAPABILITY_HELP: &str = "a program that embeds metier offers a capability as a tool of that name";
 const VERSION_HELP: &str = "install a version that fits, and see that it is first on PATH";
@@ -163,7 +165,7 @@ pub(super) fn infrastructure_and_config(
     let mut requirements: Vec<Requirement> =
         parts.map(|part| check_infrastructure(part, ctx, project, probe)).collect();
     if !contract.config.is_empty() {
-        let states = ctx.config_states()?;
+        let states = config_states(ctx)?;
         let is_absent = |state: ConfigState| {
             matches!(state, ConfigState::Absent | ConfigState::Empty | ConfigState::Withheld)
         };

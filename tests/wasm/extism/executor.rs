@@ -8,6 +8,7 @@ use metier::error::Result;
 use metier::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
 use metier::host::{ConfigProvider, Files, Providers, SkillContext, WebClient};
 use metier::policy::{Permission, Permissions, RequestedPermissions};
+use metier_core::host::RunMessages;
 use metier_core::policy::PathProtection;
 use serde_json::{Map, Value};
 

@@ -104,16 +104,12 @@ impl RuntimeId {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RuntimeId {
-    /// The runtimes whose scripts can run in worker processes.
-    pub const WITH_WORKERS: [Self; 3] = [Self::LUA, Self::RHAI, Self::WASM];
+/// The runtimes whose scripts can run in worker processes.
+pub const RUNTIMES_WITH_WORKERS: [RuntimeId; 3] = [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM];
 
-    /// Whether its scripts can be entered at a function: those of others run from their first line.
-    pub fn enters_functions(self) -> bool {
-        [Self::LUA, Self::RHAI, Self::WASM].contains(&self)
-    }
+/// Whether scripts of this runtime can be entered at a function: those of others run from their first line.
+pub fn enters_functions(runtime: RuntimeId) -> bool {
+    [RuntimeId::LUA, RuntimeId::RHAI, RuntimeId::WASM].contains(&runtime)
 }
 
 impl From<&'static str> for RuntimeId {
@@ -158,15 +154,30 @@ pub struct Script {
     pub source: Arc<[u8]>,
     /// The function to call, if the contract names one; in Lua and Rhai after the script has run once.
     pub function: Option<String>,
+    entry: ScriptEntry,
+}
+
+/// How a script is entered, as the skill and not the script says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptEntry {
     /// How its handler is called, if it is a module that exports one.
-    #[doc(hidden)]
     pub handler: Option<HandlerCall>,
     /// The tool of the skill that is called, if one is.
-    #[doc(hidden)]
     pub tool: Option<ScriptTool>,
     /// The system for which it was written.
-    #[doc(hidden)]
     pub dialect: ScriptDialect,
+}
+
+impl ScriptEntry {
+    /// That of a script.
+    pub fn from_script(script: &Script) -> &Self {
+        &script.entry
+    }
+
+    /// Enters the script this way from now on.
+    pub fn set(self, script: &mut Script) {
+        script.entry = self;
+    }
 }
 
 /// The tool for which a script is loaded: a plan is checked against its input, and not against that of the skill.
@@ -215,9 +226,7 @@ impl Script {
             folder: None,
             source: source.into(),
             function: None,
-            handler: None,
-            tool: None,
-            dialect: ScriptDialect::default(),
+            entry: ScriptEntry::default(),
         }
     }
 }
@@ -240,9 +249,17 @@ pub struct SkillInput {
 pub struct SkillOutput {
     /// The value, as JSON.
     pub value: Value,
-    /// The number that it also is, if a process wrote it without quotes and in a form that JSON would change, such as `1.10`.
-    #[doc(hidden)]
-    pub number: Option<Value>,
+    number: Option<Value>,
+}
+
+/// The number that an output also is, if a process wrote it without quotes and in a form that JSON would change, such as `1.10`.
+pub fn printed_number(output: &SkillOutput) -> Option<&Value> {
+    output.number.as_ref()
+}
+
+/// The output of a process, with the number that it also is.
+pub fn process_output(value: Value, number: Option<Value>) -> SkillOutput {
+    SkillOutput { value, number }
 }
 
 impl SkillInput {
@@ -250,28 +267,22 @@ impl SkillInput {
     pub fn value_or_empty(self) -> Value {
         self.value.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillInput {
     /// An input, if there is one, and arguments.
     pub fn new(value: Option<Value>, args: Vec<String>) -> Self {
         Self { value, args, text: None }
     }
+}
 
-    /// With the input as it was written, on one line.
-    pub fn text(mut self, text: Option<Box<str>>) -> Self {
-        self.text = text;
-        self
-    }
+/// The same input with the text in which it was written, on one line.
+pub fn with_input_text(input: SkillInput, text: Option<Box<str>>) -> SkillInput {
+    SkillInput { text, ..input }
+}
 
-    /// The input as one line of JSON: as it was written, if that is known.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes read it"))]
-    pub fn json_text(&self) -> Option<String> {
-        let value = self.value.as_ref()?;
-        Some(self.text.as_ref().map_or_else(|| value.to_string(), ToString::to_string))
-    }
+/// An input as one line of JSON: as it was written, if that is known.
+pub fn input_text(input: &SkillInput) -> Option<String> {
+    let value = input.value.as_ref()?;
+    Some(input.text.as_ref().map_or_else(|| value.to_string(), ToString::to_string))
 }
 
 impl From<Value> for SkillInput {

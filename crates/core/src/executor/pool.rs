@@ -10,7 +10,7 @@ use super::idle_pool::IdlePool;
 use super::own_context::run_with;
 use crate::error::Result;
 use crate::executor::{SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{SandboxReport, SkillContext};
+use crate::host::{RunContext, RunMessages, RunReporting, SandboxReport, SkillContext};
 use crate::policy::{Limits, Permission, Watchdog};
 
 /// A compiled script, and how its language runs it.

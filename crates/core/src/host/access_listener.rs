@@ -3,6 +3,7 @@
 use super::context::SkillContext;
 use super::secret_origin::SecretOrigin;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::RunContext;
 
 impl SkillContext {
     /// Notifies the listener of the run, if it has one, that a secret is read.

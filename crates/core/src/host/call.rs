@@ -17,7 +17,8 @@ use super::memory::check_memory_reserve;
 use super::read_record::ReadRecord;
 use crate::alloc_counter::is_reserve_released;
 use crate::error::{ErrorKind, Hint, Result, SkillError};
-use crate::policy::{Access, runs_on_build};
+use crate::host::{RunContext, RunMessages, RunReporting};
+use crate::policy::{Access, RunPermissions, runs_on_build};
 
 /// Maximum characters in the name of a tool, a skill, a secret or a store.
 const MAX_NAME_CHARS: usize = 200;
@@ -37,18 +38,14 @@ impl SkillContext {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
-    /// Whether this run, which has the permissions of the recorded one, would read the same. The calls are made again, and log nothing.
-    pub fn reads_the_same(&self, reads: &ReadRecord) -> bool {
-        let ctx = self.clone().without_log();
-        reads.is_current(|name, args| {
-            ctx.cancel().check()?;
-            let gone = || SkillError::new(ErrorKind::InvalidArgument, name);
-            (function(name).ok_or_else(gone)?.body)(&ctx, args)
-        })
-    }
+/// Whether this run, which has the permissions of the recorded one, would read the same. The calls are made again, and log nothing.
+pub fn reads_the_same(ctx: &SkillContext, reads: &ReadRecord) -> bool {
+    let ctx = ctx.clone().without_log();
+    reads.is_current(|name, args| {
+        ctx.cancel().check()?;
+        let gone = || SkillError::new(ErrorKind::InvalidArgument, name);
+        (function(name).ok_or_else(gone)?.body)(&ctx, args)
+    })
 }
 
 impl HostFunction {
@@ -202,11 +199,7 @@ impl HostFunction {
             SkillError::new(ErrorKind::InvalidArgument, sentence)
         })
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl HostFunction {
     /// Checks that the function accepts this number of arguments.
     pub fn check_arity(&self, given: usize) -> Result<()> {
         let most = self.params.len();

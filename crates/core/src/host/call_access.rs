@@ -141,6 +141,7 @@ pub(super) fn is_digest_of(digest: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::next_run_id;
 
     fn call(skill: &str) -> CallAccess {
         CallAccess { skill: Some(skill.into()), ..CallAccess::default() }
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn equal_calls_of_one_run_are_recorded_once_and_taken_by_it_alone() {
-        let (recorder, one, two) = (CallRecorder::default(), RunId::next(), RunId::next());
+        let (recorder, one, two) = (CallRecorder::default(), next_run_id(), next_run_id());
         for (run, skill) in [(one, "a"), (two, "a"), (one, "a"), (one, "b")] {
             recorder.add_call(run, call(skill));
         }
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_recognized_by_a_digest_that_does_not_hold_it() {
-        let (recorder, one, two) = (CallRecorder::default(), RunId::next(), RunId::next());
+        let (recorder, one, two) = (CallRecorder::default(), next_run_id(), next_run_id());
         for (run, value) in [(one, "hunter2"), (one, "hunter2"), (two, "other"), (one, " ")] {
             recorder.add_secret(run, "key", value);
         }

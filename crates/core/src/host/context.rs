@@ -17,18 +17,16 @@ mod access;
 mod approval;
 mod approval_request;
 mod authorization;
-mod budgets;
 mod builder;
 mod change_decisions;
-mod events;
 mod file_editor;
 mod http_request;
 mod log;
 mod reports;
+mod run_context;
 mod sample;
 mod sample_stream;
 mod sampling;
-mod streams;
 mod tool;
 
 use std::any::Any;
@@ -60,17 +58,24 @@ use super::steps::StepReport;
 use super::streams::{OutputSinks, StdinSource};
 use super::variables::Environment;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::host_paths::HostPaths;
 use crate::host::log::RunLog;
 use crate::policy::{
     Approval, CancelToken, ConfigField, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode,
     SkillDigest, ThreadBudget, WorkerOptions,
 };
 
+pub use self::access::{CallRecords, have_same_values};
+pub use self::approval::{
+    ask_about_host, ask_before_start, ask_to_apply, ask_to_call, ask_to_repeat, ask_to_start,
+    may_ask_about_host,
+};
 pub use self::approval_request::{ApprovalNeed, ApprovalRequest, ConsentReason};
-pub use self::authorization::{AuthorizationRequest, Authorizer};
-pub use self::builder::ContextBuilder;
+pub use self::authorization::{AuthorizationRequest, Authorizer, authorize};
+pub use self::builder::{ContextBuilder, RunContextBuilder};
 pub use self::http_request::{HttpRequest, HttpResponse};
+pub use self::log::RunMessages;
+pub use self::reports::RunReporting;
+pub use self::run_context::RunContext;
 pub use self::sample::{SampleMessage, SampleRequest, SampleResponse, SampleRole, SampleUsage, StopReason};
 pub use self::tool::Tool;
 
@@ -289,19 +294,14 @@ impl SkillContext {
 
     /// The project's files as this run may see them: with its permissions and limits.
     pub(super) fn project_view(&self) -> Result<FilesView<'_>> {
-        let files = self.project()?.with_permissions(self.permissions()).with_limits(self.operation_limits());
+        let files = FilesView::with_permissions(self.project()?, self.permissions())
+            .with_limits(self.operation_limits());
         Ok(files.with_editor(self.providers().files.as_ref().map(|_| self as &dyn FileEditor)))
     }
 
     /// The project's root, if there is one.
     pub fn project_root(&self) -> Option<&Path> {
         self.project_files().map(Files::root)
-    }
-
-    /// By which the host reaches what the run sees in its project.
-    #[doc(hidden)]
-    pub fn host_paths(&self) -> HostPaths {
-        self.project_files().map(Files::host_paths).cloned().unwrap_or_default()
     }
 
     fn project_files(&self) -> Option<&Files> {
@@ -341,110 +341,6 @@ impl SkillContext {
     /// The token that stops the run when the caller cancels it or its deadline passes.
     pub fn cancel(&self) -> &CancelToken {
         &self.cancel
-    }
-}
-
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
-    /// What the engine and the runtimes know of this run.
-    pub fn facts(&self) -> &SharedFacts {
-        &self.inner.facts
-    }
-
-    /// The files that the processes of this run may create.
-    pub fn new_files(&self) -> &[String] {
-        let own = self.facts().new_files.as_ref().filter(|files| files.depth == self.depth());
-        own.map_or(&[], |files| &files.paths)
-    }
-
-    pub fn extensions(&self) -> &Extensions {
-        &self.inner.extensions
-    }
-
-    /// The project's files; `unavailable` when the run has no project.
-    pub fn project(&self) -> Result<&Files> {
-        self.project_files().ok_or_else(|| {
-            SkillError::new(ErrorKind::Unavailable, "this run has no project, so it has no files")
-        })
-    }
-
-    /// The skill's own files, read-only; `unavailable` when the script has no folder.
-    pub fn skill_files(&self) -> Result<&Files> {
-        let since_review = self.files.as_deref().and_then(|files| files.skill.as_ref());
-        since_review.or(self.inner.skill_files.as_deref()).ok_or_else(|| {
-            SkillError::new(ErrorKind::Unavailable, "this script has no skill folder, so it has no assets")
-        })
-    }
-
-    /// Depth of the skill calls that led here; 0 for the skill that was invoked first.
-    pub fn depth(&self) -> usize {
-        self.inner.caller.as_ref().map_or(0, |caller| caller.depth() + 1)
-    }
-
-    /// Whether the process of an external script is a worker that serves further runs.
-    pub fn worker(&self) -> Option<WorkerOptions> {
-        self.inner.worker
-    }
-
-    /// The digest of the skill's own files when the run began: of a worker whose files have one.
-    pub fn worker_files(&self) -> Option<SkillDigest> {
-        self.inner.worker_files.as_deref().copied()
-    }
-
-    /// Where scripts of embedded languages run: those of this run and of the skills that it calls.
-    pub fn execution_mode(&self) -> ExecutionMode {
-        self.inner.execution_mode
-    }
-
-    /// The client that forwards its host API calls, if the host is another process.
-    pub fn host_api_client(&self) -> Option<&dyn HostApiClient> {
-        self.inner.host_api_client.as_deref()
-    }
-
-    /// How strictly the sandbox of a process is required before the process may start.
-    pub fn sandbox_mode(&self) -> SandboxMode {
-        self.inner.sandbox_mode
-    }
-
-    /// The limits for skills that this one calls: as its own caller set them, regardless of changes by the runtime.
-    pub fn callee_limits(&self) -> &Limits {
-        self.inner.callee_limits.as_deref().unwrap_or(&self.inner.limits)
-    }
-
-    /// The same context for a part of the run that may have to stop earlier than the run.
-    pub fn with_cancel(&self, cancel: CancelToken) -> Self {
-        Self { cancel, callee_journal: None, ..self.clone() }
-    }
-
-    /// The same context for one call of a plan; a plan of the called skill is recorded in the journal at that path.
-    pub fn with_callee_journal(&self, journal: Option<PathBuf>) -> Self {
-        Self { callee_journal: journal.map(Into::into), ..self.clone() }
-    }
-
-    /// The same context for steps that see these files.
-    pub fn with_files(&self, files: Arc<RunFiles>) -> Self {
-        Self { files: Some(files), ..self.clone() }
-    }
-
-    /// The same context for the step at that index of its plan.
-    pub fn in_step(self, at: usize) -> Self {
-        Self { step: Some(at), ..self }
-    }
-
-    /// Whether a plan step makes calls with this context, and not a script.
-    pub fn is_called_by_step(&self) -> bool {
-        self.step.is_some()
-    }
-
-    /// The journal path for the plan of a skill that is called now.
-    pub fn callee_journal_file(&self) -> Option<&Path> {
-        self.callee_journal.as_deref()
-    }
-
-    /// The index of the plan step that makes calls with this context; `None` for a script.
-    pub fn step(&self) -> Option<usize> {
-        self.step
     }
 }
 
@@ -519,22 +415,18 @@ impl Providers {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Providers {
-    /// These providers, with those of `others` in place of the same ones here.
-    pub fn overridden_by(&self, others: &Self) -> Self {
-        Self {
-            tools: others.tools.as_ref().or(self.tools.as_ref()).cloned(),
-            skills: others.skills.as_ref().or(self.skills.as_ref()).cloned(),
-            sampling: others.sampling.as_ref().or(self.sampling.as_ref()).cloned(),
-            config: others.config.as_ref().or(self.config.as_ref()).cloned(),
-            secrets: others.secrets.as_ref().or(self.secrets.as_ref()).cloned(),
-            store: others.store.as_ref().or(self.store.as_ref()).cloned(),
-            http: others.http.as_ref().or(self.http.as_ref()).cloned(),
-            approver: others.approver.as_ref().or(self.approver.as_ref()).cloned(),
-            files: others.files.as_ref().or(self.files.as_ref()).cloned(),
-        }
+/// The providers of `base`, with those of `others` in place of the same ones.
+pub fn override_providers(base: &Providers, others: &Providers) -> Providers {
+    Providers {
+        tools: others.tools.as_ref().or(base.tools.as_ref()).cloned(),
+        skills: others.skills.as_ref().or(base.skills.as_ref()).cloned(),
+        sampling: others.sampling.as_ref().or(base.sampling.as_ref()).cloned(),
+        config: others.config.as_ref().or(base.config.as_ref()).cloned(),
+        secrets: others.secrets.as_ref().or(base.secrets.as_ref()).cloned(),
+        store: others.store.as_ref().or(base.store.as_ref()).cloned(),
+        http: others.http.as_ref().or(base.http.as_ref()).cloned(),
+        approver: others.approver.as_ref().or(base.approver.as_ref()).cloned(),
+        files: others.files.as_ref().or(base.files.as_ref()).cloned(),
     }
 }
 

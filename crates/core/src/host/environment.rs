@@ -11,7 +11,10 @@ use super::functions::{read_secret, read_value};
 use super::variables::{Environment, MAX_VALUE_BYTES, is_secret_value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::log::LogLevel;
-use crate::policy::{Access, Permission, check_allowed_name, check_variable_name, is_secret_setting};
+use crate::host::{CallRecords, RunContext, RunMessages};
+use crate::policy::{
+    Access, Permission, RunPermissions, check_allowed_name, check_variable_name, is_secret_setting,
+};
 
 /// A password of a longer value is replaced by itself from this many characters: shorter ones are words such as `root`.
 const MIN_PASSWORD_CHARS: usize = 8;
@@ -24,6 +27,22 @@ const MIN_SECRET_DIGITS: usize = 6;
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process is started there"))]
 impl SkillContext {
+    /// See [`config_variable`].
+    pub(super) fn variable_value(&self, name: &str) -> Option<(String, bool)> {
+        let brought = self.environment().and_then(|environment| environment.get(name));
+        let (value, is_secret) = brought.or_else(|| {
+            let value = std::env::var_os(name).filter(|value| value.len() <= MAX_VALUE_BYTES)?;
+            let is_secret = is_secret_value(name, &value);
+            Some((value, is_secret))
+        })?;
+        Some((value.into_string().ok()?, is_secret))
+    }
+
+    /// See [`has_variable`].
+    pub(super) fn has_value(&self, name: &str) -> bool {
+        self.environment().is_some_and(|environment| environment.get(name).is_some())
+    }
+
     fn environment(&self) -> Option<&Environment> {
         self.facts().environment.as_deref()
     }
@@ -163,82 +182,70 @@ impl SkillContext {
     /// The scopes of the permissions of this kind that the run has.
     fn permitted(&self, kind: &str) -> Vec<String> {
         let permissions = self.permissions().effective();
-        let scopes = permissions.iter().filter(|permission| permission.has_name(kind));
+        let scopes = permissions.iter().filter(|permission| permission.name() == kind);
         scopes.filter_map(|permission| permission.scope().map(str::to_owned)).collect()
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
-    /// Whether there is a value for this variable, permitted or not.
-    pub fn has_variable(&self, name: &str) -> bool {
-        self.environment().is_some_and(|environment| environment.get(name).is_some())
-    }
+/// Whether there is a value for this variable, permitted or not.
+pub fn has_variable(ctx: &SkillContext, name: &str) -> bool {
+    ctx.has_value(name)
+}
 
-    /// The same for a value that is not a secret, by its name or by a password in it.
-    pub fn has_plain_variable(&self, name: &str) -> bool {
-        let value = self.environment().and_then(|environment| environment.get(name));
-        value.is_some_and(|(_, is_secret)| !is_secret)
-    }
+/// The same for a value that is not a secret, by its name or by a password in it.
+pub fn has_plain_variable(ctx: &SkillContext, name: &str) -> bool {
+    let value = ctx.environment().and_then(|environment| environment.get(name));
+    value.is_some_and(|(_, is_secret)| !is_secret)
+}
 
-    /// The names of the variables that a process of this run is given; of secrets those that could be.
-    pub fn process_variable_names(&self) -> Vec<String> {
-        let secrets = self.permitted_secrets();
-        let mut names: Vec<String> =
-            self.permitted("env").into_iter().filter(|name| self.has_variable(name)).chain(secrets).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
+/// The names of the variables that a process of this run is given; of secrets those that could be.
+pub fn process_variable_names(ctx: &SkillContext) -> Vec<String> {
+    let secrets = ctx.permitted_secrets();
+    let mut names: Vec<String> =
+        ctx.permitted("env").into_iter().filter(|name| has_variable(ctx, name)).chain(secrets).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
-    /// The variables that a process of this run is given: those that were set for it and are permitted, and the secrets that it may
-    /// read. From now on the secret ones are redacted.
-    pub fn process_variables(&self) -> Result<BTreeMap<OsString, OsString>> {
-        self.check_secret_names()?;
-        let mut variables = BTreeMap::new();
-        if let Some(environment) = self.environment() {
-            for name in self.permitted("env") {
-                let Some((value, is_secret)) = environment.get(&name) else { continue };
-                if is_secret {
-                    self.learn_secret_and_passwords(&name, &value.to_string_lossy());
-                }
-                variables.insert(name.into(), value);
+/// The variables that a process of this run is given: those that were set for it and are permitted, and the secrets that it may
+/// read. From now on the secret ones are redacted.
+pub fn process_variables(ctx: &SkillContext) -> Result<BTreeMap<OsString, OsString>> {
+    ctx.check_secret_names()?;
+    let mut variables = BTreeMap::new();
+    if let Some(environment) = ctx.environment() {
+        for name in ctx.permitted("env") {
+            let Some((value, is_secret)) = environment.get(&name) else { continue };
+            if is_secret {
+                ctx.learn_secret_and_passwords(&name, &value.to_string_lossy());
+            }
+            variables.insert(name.into(), value);
+        }
+    }
+    for name in ctx.permitted_secrets() {
+        // Who wants it and does not get it is told so by `ctx.secret`.
+        match read_secret(ctx, &name) {
+            Ok(Some(value)) if !value.contains('\0') && value.len() <= MAX_VALUE_BYTES => {
+                drop(variables.insert(name.into(), value.into()));
+            }
+            Ok(Some(_)) => ctx.log(
+                LogLevel::Warn,
+                format!("the secret {name} is too long for an environment variable, or has a NUL character"),
+            )?,
+            Ok(None) => {}
+            Err(error) => {
+                ctx.cancel().check()?;
+                ctx.log(LogLevel::Warn, format!("the secret {name} could not be read: {error}"))?;
             }
         }
-        for name in self.permitted_secrets() {
-            // Who wants it and does not get it is told so by `ctx.secret`.
-            match read_secret(self, &name) {
-                Ok(Some(value)) if !value.contains('\0') && value.len() <= MAX_VALUE_BYTES => {
-                    drop(variables.insert(name.into(), value.into()));
-                }
-                Ok(Some(_)) => self.log(
-                    LogLevel::Warn,
-                    format!(
-                        "the secret {name} is too long for an environment variable, or has a NUL character"
-                    ),
-                )?,
-                Ok(None) => {}
-                Err(error) => {
-                    self.cancel().check()?;
-                    self.log(LogLevel::Warn, format!("the secret {name} could not be read: {error}"))?;
-                }
-            }
-        }
-        Ok(variables)
     }
+    Ok(variables)
+}
 
-    /// The value of a variable from which a setting is declared to come, and whether it is secret: as the invocation sets it, or else as
-    /// it is in this process. Whether the run may read it is checked by the caller.
-    pub fn config_variable(&self, name: &str) -> Option<(String, bool)> {
-        let brought = self.environment().and_then(|environment| environment.get(name));
-        let (value, is_secret) = brought.or_else(|| {
-            let value = std::env::var_os(name).filter(|value| value.len() <= MAX_VALUE_BYTES)?;
-            let is_secret = is_secret_value(name, &value);
-            Some((value, is_secret))
-        })?;
-        Some((value.into_string().ok()?, is_secret))
-    }
+/// The value of a variable from which a setting is declared to come, and whether it is secret: as the invocation sets it, or else as
+/// it is in this process. Whether the run may read it is checked by the caller.
+pub fn config_variable(ctx: &SkillContext, name: &str) -> Option<(String, bool)> {
+    ctx.variable_value(name)
 }
 
 /// The access to a variable, if there can be one of this name.

@@ -51,15 +51,6 @@ impl Event {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Event {
-    /// An event of the same run.
-    pub fn with_kind(&self, kind: EventKind) -> Self {
-        Self { kind, ..self.clone() }
-    }
-}
-
 /// What happened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -164,46 +155,42 @@ pub enum EventKind {
     },
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl EventKind {
-    /// The start of a run: the qualified name and the version of its skill, the runtime and the path of its script, its project, and
-    /// the step that calls it.
-    pub fn started(
-        skill: Option<(String, String)>,
-        script: Option<(&'static str, String)>,
-        project: Option<PathBuf>,
-        step: Option<usize>,
-    ) -> Self {
-        let (qualified_name, version) = skill.unzip();
-        let (runtime, script) = script.unzip();
-        Self::Started { qualified_name, version, runtime, script, project, step }
-    }
+/// The start of a run: the qualified name and the version of its skill, the runtime and the path of its script, its project, and
+/// the step that calls it.
+pub fn run_started(
+    skill: Option<(String, String)>,
+    script: Option<(&'static str, String)>,
+    project: Option<PathBuf>,
+    step: Option<usize>,
+) -> EventKind {
+    let (qualified_name, version) = skill.unzip();
+    let (runtime, script) = script.unzip();
+    EventKind::Started { qualified_name, version, runtime, script, project, step }
+}
 
-    /// The start of a step.
-    pub fn step_started(step: PlanStep) -> Self {
-        Self::StepStarted { step }
-    }
+/// A run has to stop.
+pub fn run_stopping(cause: StopCause) -> EventKind {
+    EventKind::Stopping { cause }
+}
 
-    /// The end of a step: how, after how many attempts and how long, and with which value or error.
-    pub fn step_finished(
-        step: PlanStep,
-        (status, attempts, duration): (StepStatus, u32, Duration),
-        value: Option<Value>,
-        error: Option<String>,
-    ) -> Self {
-        Self::StepFinished { step, status, attempts, duration, value, error }
-    }
+/// The start of a step.
+pub fn step_started(step: PlanStep) -> EventKind {
+    EventKind::StepStarted { step }
+}
 
-    /// A run was told to stop.
-    pub fn stopping(cause: StopCause) -> Self {
-        Self::Stopping { cause }
-    }
+/// The end of a step: how, after how many attempts and how long, and with which value or error.
+pub fn step_finished(
+    step: PlanStep,
+    (status, attempts, duration): (StepStatus, u32, Duration),
+    value: Option<Value>,
+    error: Option<String>,
+) -> EventKind {
+    EventKind::StepFinished { step, status, attempts, duration, value, error }
+}
 
-    /// So many events were left out.
-    pub fn dropped(count: u64) -> Self {
-        Self::Dropped { count }
-    }
+/// So many events were left out.
+pub fn events_dropped(count: u64) -> EventKind {
+    EventKind::Dropped { count }
 }
 
 /// A step of a plan, or one item of a loop.
@@ -222,12 +209,9 @@ pub struct PlanStep {
     pub item: Option<usize>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl PlanStep {
-    pub fn new((index, count): (usize, usize), id: &str, call: String, item: Option<usize>) -> Self {
-        Self { index, count, id: id.to_owned(), call, item }
-    }
+/// The step at that index of so many, or an item of it: its id, and what it calls.
+pub fn plan_step((index, count): (usize, usize), id: &str, call: String, item: Option<usize>) -> PlanStep {
+    PlanStep { index, count, id: id.to_owned(), call, item }
 }
 
 /// A stream that a process writes to.

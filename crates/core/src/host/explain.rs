@@ -78,13 +78,9 @@ pub struct SandboxPath {
     pub why: AccessReason,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SandboxPath {
-    /// That path, and the reason.
-    pub fn new(path: impl Into<PathBuf>, why: AccessReason) -> Self {
-        Self { path: path.into(), why }
-    }
+/// That path, and the reason.
+pub fn sandbox_path(path: impl Into<PathBuf>, why: AccessReason) -> SandboxPath {
+    SandboxPath { path: path.into(), why }
 }
 
 /// Why a file or folder is in a sandbox. In JSON its name: `temp-dir`, `project` and so on.
@@ -194,16 +190,12 @@ pub struct InterpreterReport {
     pub version: Option<String>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl InterpreterReport {
-    /// A command, the extensions that it runs, its path if it is installed, and the version that it reports.
-    pub fn new(
-        command: impl Into<String>,
-        extensions: Vec<&'static str>,
-        path: Option<PathBuf>,
-        version: Option<String>,
-    ) -> Self {
-        Self { command: command.into(), extensions, path, version }
-    }
+/// A command, the extensions that it runs, its path if it is installed, and the version that it reports.
+pub fn interpreter_report(
+    command: impl Into<String>,
+    extensions: Vec<&'static str>,
+    path: Option<PathBuf>,
+    version: Option<String>,
+) -> InterpreterReport {
+    InterpreterReport { command: command.into(), extensions, path, version }
 }

@@ -43,15 +43,12 @@ pub struct Leftover {
     pub copied_to: Option<String>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Leftover {
-    /// The most files that one run reports.
-    pub const MAX_COUNT: usize = 64;
+/// The most files that one run reports.
+pub const MAX_LEFTOVERS: usize = 64;
 
-    pub fn new(place: LeftoverPlace, path: String, bytes: u64) -> Self {
-        Self { place, path, bytes, copied_to: None }
-    }
+/// A file of that size that a run left, and that nobody has copied.
+pub fn leftover(place: LeftoverPlace, path: String, bytes: u64) -> Leftover {
+    Leftover { place, path, bytes, copied_to: None }
 }
 
 impl LeftoverPlace {

@@ -144,22 +144,18 @@ pub(crate) struct OperationLimits<'a> {
     pub(crate) cancel: &'a CancelToken,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Limits {
-    /// Bytes of address space that a run may need; its script has memory of its own in this process or in another.
-    pub fn address_space(&self, is_in_process: bool) -> u64 {
-        let script = self.memory.unwrap_or(Self::DEFAULT_MEMORY_IN_PROCESS);
-        if is_in_process { script.saturating_mul(2) } else { self.host_memory_for_process() }
-    }
+/// Bytes of address space that a run may need; its script has memory of its own in this process or in another.
+pub fn address_space(limits: &Limits, is_in_process: bool) -> u64 {
+    let script = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+    if is_in_process { script.saturating_mul(2) } else { process_host_memory(limits) }
+}
 
-    /// Bytes that host functions may hold at a time for the processes of a run. Processes may use far more memory than any result
-    /// needs, and the host that serves them does not have to be as large.
-    pub fn host_memory_for_process(&self) -> u64 {
-        const SHARE: u64 = 32;
-        let memory = self.memory.unwrap_or(Self::DEFAULT_MEMORY_PROCESS);
-        memory.min(Self::DEFAULT_MEMORY_IN_PROCESS).max(memory / SHARE)
-    }
+/// Bytes that host functions may hold at a time for the processes of a run. Processes may use far more memory than any result
+/// needs, and the host that serves them does not have to be as large.
+pub fn process_host_memory(limits: &Limits) -> u64 {
+    const SHARE: u64 = 32;
+    let memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_PROCESS);
+    memory.min(Limits::DEFAULT_MEMORY_IN_PROCESS).max(memory / SHARE)
 }
 
 /// Checks that the system has this many bytes by allocating them. Where memory is limited (`ulimit -v`), an allocation that is
@@ -284,8 +280,8 @@ mod tests {
 
     #[test]
     fn processes_have_a_share_of_their_memory_in_the_host() {
-        let of = |memory| Limits::default().memory(memory).host_memory_for_process();
-        assert_eq!(Limits::default().host_memory_for_process(), 64 << 20);
+        let of = |memory| process_host_memory(&Limits::default().memory(memory));
+        assert_eq!(process_host_memory(&Limits::default()), 64 << 20);
         assert_eq!((of(1 << 20), of(1 << 30), of(4 << 30)), (1 << 20, 64 << 20, 128 << 20));
     }
 }

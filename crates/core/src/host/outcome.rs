@@ -16,7 +16,7 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::StepReport;
 use crate::error::{ErrorKind, SkillError};
 use crate::excerpt::shorten;
-use crate::policy::{GrantReport, Limits, OutputPolicy, RuntimeLimit, SkillDigest, StopCause};
+use crate::policy::{GrantReport, Limits, OutputPolicy, RuntimeLimit, SkillDigest};
 
 /// Maximum characters of the reason why a value does not fit a type.
 const MAX_REASON_CHARS: usize = 500;
@@ -67,7 +67,6 @@ pub struct Outcome {
     /// What a run in a copy of its project changed; only previews have it.
     pub changes: Option<Box<ChangesReport>>,
     /// Why a plan did not go on where an interrupted run of it ended, but from its beginning.
-    #[doc(hidden)]
     pub started_over: Option<String>,
 }
 
@@ -80,12 +79,9 @@ pub struct CachedResult {
     pub age: Duration,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl CachedResult {
-    pub fn new(age: Duration) -> Self {
-        Self { age }
-    }
+/// The value of a run that began so long ago.
+pub fn cached_result(age: Duration) -> CachedResult {
+    CachedResult { age }
 }
 
 /// What a run changed in a copy of its project, which itself is as it was.
@@ -107,12 +103,9 @@ pub struct ChangesReport {
     pub applied: Option<Value>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ChangesReport {
-    pub fn new(set: Value, digest: String) -> Self {
-        Self { set, digest, diffs: Vec::new(), is_stored: false, applied: None }
-    }
+/// A set of changes, as JSON, and its digest. It has no differences, is not stored, and nobody has applied it.
+pub fn changes_report(set: Value, digest: String) -> ChangesReport {
+    ChangesReport { set, digest, diffs: Vec::new(), is_stored: false, applied: None }
 }
 
 impl ChangesReport {
@@ -211,37 +204,33 @@ pub struct LimitsReport {
     pub truncated: bool,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl LimitsReport {
-    /// The limits as set, before anything ran.
-    pub fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
-        let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
-        Self {
-            hit,
-            timeout: limits.timeout,
-            memory_bytes: limits.memory,
-            operations: limits.operations,
-            cpu: limits.cpu,
-            file_bytes: limits.file_size,
-            open_files: limits.open_files,
-            not_applied: Vec::new(),
-            output_bytes: limits.output,
-            on_output: limits.on_output,
-            truncated: false,
-        }
+/// The limits as set, before anything ran.
+pub fn limits_report(limits: &Limits, error: Option<&SkillError>) -> LimitsReport {
+    let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
+    LimitsReport {
+        hit,
+        timeout: limits.timeout,
+        memory_bytes: limits.memory,
+        operations: limits.operations,
+        cpu: limits.cpu,
+        file_bytes: limits.file_size,
+        open_files: limits.open_files,
+        not_applied: Vec::new(),
+        output_bytes: limits.output,
+        on_output: limits.on_output,
+        truncated: false,
     }
 }
 
 impl Outcome {
     /// The outcome of an invocation that never started.
     pub fn failed(skill: impl Into<String>, error: SkillError) -> Self {
-        Self::not_run(skill.into(), None, &Limits::default(), error)
+        not_run(skill.into(), None, &Limits::default(), error)
     }
 
     /// The outcome of a run that its host stopped waiting for, with the limits it had.
     pub fn abandoned(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
-        Self::not_run(skill.into(), None, limits, error)
+        not_run(skill.into(), None, limits, error)
     }
 
     /// The outcome without secrets, of which some may be the caller's.
@@ -275,98 +264,50 @@ impl Outcome {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Outcome {
-    /// The outcome of an invocation that ended before its script did anything.
-    pub fn not_run(skill: String, version: Option<String>, limits: &Limits, error: SkillError) -> Self {
-        Self {
-            skill,
-            version,
-            limits: LimitsReport::new(limits, Some(&error)),
-            result: Err(error),
-            log: Vec::new(),
-            duration: Duration::ZERO,
-            process: None,
-            sandbox: None,
-            steps: Vec::new(),
-            warnings: Vec::new(),
-            grants: Vec::new(),
-            refused: Vec::new(),
-            digest: None,
-            cached: None,
-            sanitized: 0,
-            changes: None,
-            started_over: None,
-        }
+/// The outcome of an invocation that ended before its script did anything.
+pub fn not_run(skill: String, version: Option<String>, limits: &Limits, error: SkillError) -> Outcome {
+    Outcome {
+        skill,
+        version,
+        limits: limits_report(limits, Some(&error)),
+        result: Err(error),
+        log: Vec::new(),
+        duration: Duration::ZERO,
+        process: None,
+        sandbox: None,
+        steps: Vec::new(),
+        warnings: Vec::new(),
+        grants: Vec::new(),
+        refused: Vec::new(),
+        digest: None,
+        cached: None,
+        sanitized: 0,
+        changes: None,
+        started_over: None,
     }
+}
 
-    pub fn from_run(skill: String, version: Option<String>, limits: &Limits, left: RedactedOutcome) -> Self {
-        let result = left.result.map(Redacted::into_inner).map_err(Redacted::into_inner);
-        Self {
-            skill,
-            version,
-            limits: LimitsReport::new(limits, result.as_ref().err()),
-            result,
-            log: left.log.into_inner(),
-            duration: Duration::ZERO,
-            process: left.process.map(Redacted::into_inner),
-            sandbox: left.sandbox,
-            steps: left.steps.into_inner(),
-            warnings: Vec::new(),
-            grants: Vec::new(),
-            refused: left.refused.into_inner(),
-            digest: None,
-            cached: None,
-            sanitized: 0,
-            changes: None,
-            started_over: None,
-        }
-    }
-
-    /// Changes the error, if the run failed.
-    pub fn map_error(mut self, change: impl FnOnce(SkillError) -> SkillError) -> Self {
-        self.result = self.result.map_err(change);
-        self
-    }
-
-    /// Sets the limits that were not applied to the run.
-    pub fn with_unsupported_limits(mut self, limits: Vec<RuntimeLimit>) -> Self {
-        self.limits.not_applied = limits;
-        self
-    }
-
-    /// Sets where the value comes from, if not from this run.
-    pub fn with_cached(mut self, cached: Option<CachedResult>) -> Self {
-        self.cached = cached;
-        self
-    }
-
-    /// Sets how many places were changed for a model.
-    pub fn with_sanitized(mut self, places: u64) -> Self {
-        self.sanitized = places;
-        self
-    }
-
-    /// Sets what was granted to the run.
-    pub fn with_grants(mut self, grants: Vec<GrantReport>) -> Self {
-        self.grants = grants;
-        self
-    }
-
-    /// Sets whether output was truncated at the cap.
-    pub fn with_truncation(mut self, was_cut: bool) -> Self {
-        self.limits.truncated = was_cut;
-        self
-    }
-
-    /// Clears the timeout from the limits report unless the run itself met its deadline: a timeout of only a part of it does
-    /// not count.
-    pub fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
-        if self.limits.hit == Some(ErrorKind::Timeout) && cause != Some(StopCause::Timeout) {
-            self.limits.hit = None;
-        }
-        self
+/// The outcome of an invocation whose script has run, and left this.
+pub fn from_run(skill: String, version: Option<String>, limits: &Limits, left: RedactedOutcome) -> Outcome {
+    let result = left.result.map(Redacted::into_inner).map_err(Redacted::into_inner);
+    Outcome {
+        skill,
+        version,
+        limits: limits_report(limits, result.as_ref().err()),
+        result,
+        log: left.log.into_inner(),
+        duration: Duration::ZERO,
+        process: left.process.map(Redacted::into_inner),
+        sandbox: left.sandbox,
+        steps: left.steps.into_inner(),
+        warnings: Vec::new(),
+        grants: Vec::new(),
+        refused: left.refused.into_inner(),
+        digest: None,
+        cached: None,
+        sanitized: 0,
+        changes: None,
+        started_over: None,
     }
 }
 
@@ -411,7 +352,7 @@ mod tests {
             .output(6)
             .on_output(OutputPolicy::Truncate);
         let error = SkillError::new(ErrorKind::Timeout, "late");
-        let mut report = LimitsReport::new(&limits, Some(&error));
+        let mut report = limits_report(&limits, Some(&error));
         report.not_applied = RuntimeLimit::ALL.to_vec();
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
@@ -420,11 +361,11 @@ mod tests {
                 + r#""open_files":null,"not_applied":["memory","operations","cpu","file_size","open_files"],"#
                 + r#""output_bytes":6,"on_output":"truncate","truncated":false}"#
         );
-        let report = LimitsReport::new(&Limits::default(), None);
+        let report = limits_report(&Limits::default(), None);
         let report = json!(report);
         assert_eq!((&report["hit"], &report["cpu_ms"]), (&Value::Null, &Value::Null));
         assert_eq!((&report["on_output"], &report["not_applied"]), (&json!("kill"), &json!([])));
-        let endless = LimitsReport::new(&Limits::default().timeout(Duration::MAX), None);
+        let endless = limits_report(&Limits::default().timeout(Duration::MAX), None);
         assert_eq!(json!(endless)["timeout_ms"], u64::MAX);
     }
 

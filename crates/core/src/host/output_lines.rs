@@ -2,6 +2,7 @@
 
 use super::context::SkillContext;
 use super::event::{EventKind, OutputStream};
+use crate::host::RunMessages;
 
 /// Maximum bytes of a line in one event; a longer line takes several.
 const MAX_LINE_BYTES: usize = 8 << 10;

@@ -61,11 +61,7 @@ impl ReadRecord {
     fn lock(&self) -> MutexGuard<'_, RecordedCalls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ReadRecord {
     /// Whether everything that the run asked for is recorded.
     pub fn is_complete(&self) -> bool {
         !self.lock().is_incomplete

@@ -28,7 +28,8 @@ use super::leftovers::Leftover;
 use super::refused_access::RefusedAccess;
 use super::report::{NetworkReport, ProcessReport};
 use super::steps::StepReport;
-use crate::error::SkillError;
+use crate::error::{ErrorContext, SkillError};
+use crate::host::refused_texts;
 use crate::unicode::strip_escape_sequences;
 
 /// The secrets of one run, including those of the skills it called. If there are none, nothing is searched or copied.
@@ -47,7 +48,6 @@ struct KnownSecrets {
 
 impl Redaction {
     /// The secrets that are known now, for what is shown after the run.
-    #[doc(hidden)]
     pub fn snapshot(&self) -> Self {
         let known = self.secrets.read().unwrap_or_else(PoisonError::into_inner);
         let secrets = KnownSecrets { secrets: known.secrets.clone(), search: known.search.clone() };
@@ -247,7 +247,7 @@ impl Redaction {
 
     /// The accesses without secrets in what the script wanted.
     pub(crate) fn refused_accesses(&self, mut refused: Vec<RefusedAccess>) -> Redacted<Vec<RefusedAccess>> {
-        for text in refused.iter_mut().flat_map(RefusedAccess::texts_mut) {
+        for text in refused.iter_mut().flat_map(refused_texts) {
             *text = self.redact_text(std::mem::take(text), false);
         }
         Redacted(refused)

@@ -34,27 +34,23 @@ pub enum RefusedTarget {
     Variable(String),
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RefusedAccess {
-    /// One that this permission would have allowed.
-    pub fn with_permission(permission: String, target: RefusedTarget, count: u64) -> Self {
-        Self { permission: Some(permission), target, reason: None, count }
-    }
+/// The texts of an access that the script may have chosen.
+pub fn refused_texts(access: &mut RefusedAccess) -> impl Iterator<Item = &mut String> {
+    let (RefusedTarget::Path(target)
+    | RefusedTarget::Host(target)
+    | RefusedTarget::Name(target)
+    | RefusedTarget::Variable(target)) = &mut access.target;
+    std::iter::once(target).chain(&mut access.permission).chain(&mut access.reason)
+}
 
-    /// The texts that the script may have chosen.
-    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let (RefusedTarget::Path(target)
-        | RefusedTarget::Host(target)
-        | RefusedTarget::Name(target)
-        | RefusedTarget::Variable(target)) = &mut self.target;
-        std::iter::once(target).chain(&mut self.permission).chain(&mut self.reason)
-    }
+/// An access that this permission would have allowed.
+pub fn refused_with_permission(permission: String, target: RefusedTarget, count: u64) -> RefusedAccess {
+    RefusedAccess { permission: Some(permission), target, reason: None, count }
+}
 
-    /// One that no permission allows, for this reason.
-    pub fn with_reason(reason: String, target: RefusedTarget, count: u64) -> Self {
-        Self { permission: None, target, reason: Some(reason), count }
-    }
+/// An access that no permission allows, for this reason.
+pub fn refused_with_reason(reason: String, target: RefusedTarget, count: u64) -> RefusedAccess {
+    RefusedAccess { permission: None, target, reason: Some(reason), count }
 }
 
 #[cfg(test)]
@@ -66,12 +62,12 @@ mod tests {
         let json = |refused: RefusedAccess| serde_json::to_value(refused).unwrap();
         let target = RefusedTarget::Path("reports/a.md".into());
         assert_eq!(
-            json(RefusedAccess::with_permission("write:reports".into(), target, 2)),
+            json(refused_with_permission("write:reports".into(), target, 2)),
             serde_json::json!({"permission": "write:reports", "path": "reports/a.md", "reason": null, "count": 2})
         );
         let target = RefusedTarget::Name("cargo".into());
         assert_eq!(
-            json(RefusedAccess::with_reason("it is not installed".into(), target, 1)),
+            json(refused_with_reason("it is not installed".into(), target, 1)),
             serde_json::json!({"permission": null, "name": "cargo", "reason": "it is not installed", "count": 1})
         );
     }

@@ -38,16 +38,12 @@ pub struct ProcessReport {
     pub left: Vec<Leftover>,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ProcessReport {
-    /// What the error of a failed run has of it.
-    pub fn error_output(&self) -> ErrorOutput {
-        let max = ErrorOutput::MAX_BYTES;
-        let stdout = head_and_tail(&strip_escape_sequences(&self.stdout), max).0;
-        let stderr = tail(&strip_escape_sequences(&self.stderr), max).0;
-        ErrorOutput::new((self.exit_code, self.signal), stdout, stderr)
-    }
+/// What the error of a failed run has of the report of its process.
+pub fn error_output(report: &ProcessReport) -> ErrorOutput {
+    let max = ErrorOutput::MAX_BYTES;
+    let stdout = head_and_tail(&strip_escape_sequences(&report.stdout), max).0;
+    let stderr = tail(&strip_escape_sequences(&report.stderr), max).0;
+    ErrorOutput::new((report.exit_code, report.signal), stdout, stderr)
 }
 
 /// What was reported of a run. Most runs have nothing of it, and a context has to be small.
@@ -98,13 +94,9 @@ pub struct MisplacedSecret {
     pub host: String,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl MisplacedSecret {
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes have a network"))]
-    pub fn new(secret: &str, host: &str) -> Self {
-        Self { secret: secret.to_owned(), host: host.to_owned() }
-    }
+/// A secret that a script sent to a host that must not have it.
+pub fn misplaced_secret(secret: &str, host: &str) -> MisplacedSecret {
+    MisplacedSecret { secret: secret.to_owned(), host: host.to_owned() }
 }
 
 /// A name that was not resolved, or a connection that was not made or was ended.
@@ -123,26 +115,14 @@ pub struct RefusedConnection {
     pub count: u64,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RefusedConnection {
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes have a network"))]
-    pub fn new(host: &str, port: Option<u16>, reason: String, permission: Option<String>) -> Self {
-        Self { host: host.to_owned(), port, reason, permission, count: 1 }
-    }
-
-    /// The same, as often as it was tried.
-    pub fn with_count(self, count: u64) -> Self {
-        Self { count, ..self }
-    }
-
-    /// Whether both are about the same, however often each was tried.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let what = |refused: &Self| {
-            (refused.host.clone(), refused.port, refused.reason.clone(), refused.permission.clone())
-        };
-        what(self) == what(other)
-    }
+/// A connection that was refused once, for this reason; with this permission it would not have been.
+pub fn refused_connection(
+    host: &str,
+    port: Option<u16>,
+    reason: String,
+    permission: Option<String>,
+) -> RefusedConnection {
+    RefusedConnection { host: host.to_owned(), port, reason, permission, count: 1 }
 }
 
 /// As `api.example.com:443`.
@@ -283,26 +263,22 @@ impl SandboxReport {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SandboxReport {
-    /// The restrictions that both reports have, with the level of the one that has fewer.
-    pub fn weaker(self, other: Self) -> Self {
-        let both = Self {
-            level: self.level,
-            files: self.files && other.files,
-            network: self.network && other.network,
-            unix_sockets: self.unix_sockets && other.unix_sockets,
-            signals: self.signals && other.signals,
-            tree_kill: self.tree_kill && other.tree_kill,
-            protected_paths: self.protected_paths && other.protected_paths,
-            metadata_outside: self.metadata_outside && other.metadata_outside,
-            process_count: self.process_count && other.process_count,
-        };
-        // If an embedded language and a sandboxed process are combined, the process is reported.
-        let is_other = self == Self::IN_PROCESS || other.restriction_count() < self.restriction_count();
-        Self { level: if is_other { other.level } else { self.level }, ..both }
-    }
+/// The restrictions that both reports have, with the level of the one that has fewer.
+pub fn weaker_report(one: SandboxReport, other: SandboxReport) -> SandboxReport {
+    let both = SandboxReport {
+        level: one.level,
+        files: one.files && other.files,
+        network: one.network && other.network,
+        unix_sockets: one.unix_sockets && other.unix_sockets,
+        signals: one.signals && other.signals,
+        tree_kill: one.tree_kill && other.tree_kill,
+        protected_paths: one.protected_paths && other.protected_paths,
+        metadata_outside: one.metadata_outside && other.metadata_outside,
+        process_count: one.process_count && other.process_count,
+    };
+    // If an embedded language and a sandboxed process are combined, the process is reported.
+    let is_other = one == SandboxReport::IN_PROCESS || other.restriction_count() < one.restriction_count();
+    SandboxReport { level: if is_other { other.level } else { one.level }, ..both }
 }
 
 #[cfg(test)]

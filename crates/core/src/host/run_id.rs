@@ -20,13 +20,9 @@ static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RunId {
-    /// An identity that no run had before.
-    pub fn next() -> Self {
-        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
+/// An identity that no run had before.
+pub fn next_run_id() -> RunId {
+    RunId(LAST.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 impl fmt::Display for RunId {

@@ -69,22 +69,18 @@ impl StepReport {
     pub(super) const MAX_ERROR_CHARS: usize = 2_000;
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl StepReport {
-    /// Of a step that never began: its index, its id and what it would have called.
-    pub fn skipped(index: usize, id: String, call: String) -> Self {
-        Self {
-            index,
-            id,
-            call,
-            status: StepStatus::Skipped,
-            attempts: 0,
-            duration: Duration::ZERO,
-            input: Value::Null,
-            error: None,
-            value: Value::Null,
-        }
+/// The report of a step that never began: its index, its id and what it would have called.
+pub fn skipped_step(index: usize, id: String, call: String) -> StepReport {
+    StepReport {
+        index,
+        id,
+        call,
+        status: StepStatus::Skipped,
+        attempts: 0,
+        duration: Duration::ZERO,
+        input: Value::Null,
+        error: None,
+        value: Value::Null,
     }
 }
 

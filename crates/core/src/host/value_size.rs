@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::memory::{HostMemoryReservation, LARGE_ALLOCATION, check_system_memory};
 use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use crate::host::process_host_memory;
 use crate::policy::Limits;
 
 /// Texts and values below this many bytes are not measured exactly.
@@ -98,7 +99,7 @@ pub fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
     if bytes < LARGE_ALLOCATION {
         return Ok(());
     }
-    let most = limits.host_memory_for_process().saturating_mul(VALUE_MEMORY_FACTOR);
+    let most = process_host_memory(limits).saturating_mul(VALUE_MEMORY_FACTOR);
     if bytes > most {
         let sentence = format!("its value needs up to {bytes} bytes of memory; the maximum is {most}");
         return Err(SkillError::new(ErrorKind::Memory, sentence)

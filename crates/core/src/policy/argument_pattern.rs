@@ -108,13 +108,9 @@ impl ArgumentPattern {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ArgumentPattern {
-    /// The pattern as JSON, with characters that it escapes as they are.
-    pub fn to_plain_json(&self) -> Value {
-        map_texts(&self.to_json(), &unescape)
-    }
+/// A pattern as JSON, with characters that it escapes as they are.
+pub fn plain_json(pattern: &ArgumentPattern) -> Value {
+    map_texts(&pattern.to_json(), &unescape)
 }
 
 fn invalid(sentence: &str) -> SkillError {

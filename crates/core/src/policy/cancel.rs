@@ -195,13 +195,9 @@ impl CancelToken {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl CancelToken {
-    /// The same, after all other listeners: for code that may take long.
-    pub fn on_stop_last(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
-        self.add_listener(LAST, listener)
-    }
+/// Like [`CancelToken::on_stop`], after all other listeners: for code that may take long.
+pub fn on_stop_last(token: &CancelToken, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
+    token.add_listener(LAST, listener)
 }
 
 impl CancelState {
@@ -327,7 +323,7 @@ mod tests {
             let order = order.clone();
             move |_| lock(&order).push(name)
         };
-        let _last = token.on_stop_last(push("last"));
+        let _last = on_stop_last(&token, push("last"));
         let _waiter = token.on_stop_after_work(push("waiter"));
         let _guards = ["first", "second"].map(|name| token.on_stop(push(name)));
         token.cancel();

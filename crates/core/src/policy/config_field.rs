@@ -77,11 +77,7 @@ impl ConfigField {
         let variable = self.env.as_deref()?;
         Some(if self.secret { Access::secret(&self.key) } else { Access::env(variable) })
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ConfigField {
     /// The permissions that a skill requests by declaring the field: a secret `secret:KEY`, or for each of its hosts `secret:KEY@HOST` and
     /// `net:HOST`, a setting with a variable `env:NAME`, another one with the name of a secret `secret:KEY`. Other settings need none.
     pub fn requested_permissions(&self) -> Vec<Permission> {
@@ -98,7 +94,7 @@ impl ConfigField {
 
     /// Whether it is a setting whose name says that its value is secret: what `ctx.config` answers is redacted then, and a secret of that
     /// name may be its value.
-    pub fn is_secret_setting(&self) -> bool {
+    pub(crate) fn is_secret_setting(&self) -> bool {
         !self.secret && is_secret_setting(&self.key)
     }
 }

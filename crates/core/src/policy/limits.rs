@@ -125,29 +125,25 @@ impl Limits {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Limits {
-    /// The limits that apply to a process: defaults for those that are not set, none for those that cannot be enforced.
-    pub fn for_process(self) -> Self {
-        // The deadline limits wall clock time; this limits what a process uses after it, should everything else fail.
-        let until = self.timeout.saturating_add(Duration::from_secs(2));
-        Self {
-            memory: self.memory.or(Some(Self::DEFAULT_MEMORY_PROCESS)),
-            operations: None,
-            cpu: self.cpu.or(Some(until.saturating_mul(*PROCESSORS))).map(whole_seconds),
-            file_size: self.file_size.or(Some(Self::DEFAULT_FILE_SIZE)),
-            open_files: self.open_files.or(Some(Self::DEFAULT_OPEN_FILES)),
-            ..self
-        }
+/// The limits that apply to a process: defaults for those that are not set, none for those that cannot be enforced.
+pub fn process_limits(limits: &Limits) -> Limits {
+    // The deadline limits wall clock time; this limits what a process uses after it, should everything else fail.
+    let until = limits.timeout.saturating_add(Duration::from_secs(2));
+    Limits {
+        memory: limits.memory.or(Some(Limits::DEFAULT_MEMORY_PROCESS)),
+        operations: None,
+        cpu: limits.cpu.or(Some(until.saturating_mul(*PROCESSORS))).map(whole_seconds),
+        file_size: limits.file_size.or(Some(Limits::DEFAULT_FILE_SIZE)),
+        open_files: limits.open_files.or(Some(Limits::DEFAULT_OPEN_FILES)),
+        ..*limits
     }
+}
 
-    /// The limits of an in-process language: memory and file size by default.
-    pub fn for_in_process(self) -> Self {
-        let memory = self.memory.or(Some(Self::DEFAULT_MEMORY_IN_PROCESS));
-        let file_size = self.file_size.or(Some(Self::DEFAULT_FILE_SIZE));
-        Self { memory, file_size, ..self }
-    }
+/// The limits of an in-process language: memory and file size by default.
+pub fn in_process_limits(limits: &Limits) -> Limits {
+    let memory = limits.memory.or(Some(Limits::DEFAULT_MEMORY_IN_PROCESS));
+    let file_size = limits.file_size.or(Some(Limits::DEFAULT_FILE_SIZE));
+    Limits { memory, file_size, ..*limits }
 }
 
 /// The system counts processor time in whole seconds, with a minimum of one.
@@ -209,29 +205,25 @@ impl RuntimeLimit {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RuntimeLimit {
-    /// Whether it is set in these limits.
-    pub fn is_set(self, limits: &Limits) -> bool {
-        match self {
-            Self::Memory => limits.memory.is_some(),
-            Self::Operations => limits.operations.is_some(),
-            Self::Cpu => limits.cpu.is_some(),
-            Self::FileSize => limits.file_size.is_some(),
-            Self::OpenFiles => limits.open_files.is_some(),
-        }
+/// Whether a limit is set.
+pub fn is_limit_set(limit: RuntimeLimit, limits: &Limits) -> bool {
+    match limit {
+        RuntimeLimit::Memory => limits.memory.is_some(),
+        RuntimeLimit::Operations => limits.operations.is_some(),
+        RuntimeLimit::Cpu => limits.cpu.is_some(),
+        RuntimeLimit::FileSize => limits.file_size.is_some(),
+        RuntimeLimit::OpenFiles => limits.open_files.is_some(),
     }
+}
 
-    /// Removes it from these limits.
-    pub fn remove(self, limits: &mut Limits) {
-        match self {
-            Self::Memory => limits.memory = None,
-            Self::Operations => limits.operations = None,
-            Self::Cpu => limits.cpu = None,
-            Self::FileSize => limits.file_size = None,
-            Self::OpenFiles => limits.open_files = None,
-        }
+/// Removes a limit.
+pub fn remove_limit(limit: RuntimeLimit, limits: &mut Limits) {
+    match limit {
+        RuntimeLimit::Memory => limits.memory = None,
+        RuntimeLimit::Operations => limits.operations = None,
+        RuntimeLimit::Cpu => limits.cpu = None,
+        RuntimeLimit::FileSize => limits.file_size = None,
+        RuntimeLimit::OpenFiles => limits.open_files = None,
     }
 }
 
@@ -241,17 +233,18 @@ mod tests {
 
     #[test]
     fn what_is_named_holds_and_what_is_not_has_a_default() {
-        let named = Limits::default().cpu(Duration::from_millis(1200)).file_size(5).memory(7).for_process();
+        let named =
+            process_limits(&Limits::default().cpu(Duration::from_millis(1200)).file_size(5).memory(7));
         assert_eq!(
             (named.cpu, named.file_size, named.memory),
             (Some(Duration::from_secs(2)), Some(5), Some(7))
         );
-        assert_eq!(named.clone().for_process(), named, "once is enough");
-        let process = Limits::default().operations(9).for_process();
+        assert_eq!(process_limits(&named), named, "once is enough");
+        let process = process_limits(&Limits::default().operations(9));
         assert_eq!((process.operations, process.open_files), (None, Some(Limits::DEFAULT_OPEN_FILES)));
         assert!(process.cpu >= Some(Duration::from_secs(32)));
         assert_eq!(
-            Limits::default().timeout(Duration::MAX).for_process().cpu,
+            process_limits(&Limits::default().timeout(Duration::MAX)).cpu,
             Some(Duration::from_secs(u64::MAX))
         );
     }

@@ -5,10 +5,11 @@ mod scope;
 
 use std::fmt;
 
-use crate::error::SkillError;
+use crate::error::{ErrorContext, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
 use crate::policy::tool::{plain_skill_name, plain_tool_name, split_tool_name};
 
+pub use self::parse::parse_denied;
 use self::scope::AccessPort;
 pub use self::scope::{DEFAULT_PORTS, HostScope, is_host_name, normalize_secret_host};
 
@@ -332,25 +333,14 @@ impl Permission {
                 ) => false,
             }
     }
-}
-
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Permission {
-    /// The permission that another client's tool name clearly means (`Bash(git:*)` is `exec`), or `None`.
-    pub fn from_client_tool(tool: &str) -> Option<Self> {
-        let name = tool.split('(').next().unwrap_or(tool).trim();
-        let (_, word) = CLIENT_TOOL_NAMES.into_iter().find(|(known, _)| *known == name)?;
-        Some(Self { kind: word, scope: None })
-    }
 
     /// Whether the permission names its target, as `net:example.com` does and `net` does not.
-    pub fn is_scoped(&self) -> bool {
+    pub(crate) fn is_scoped(&self) -> bool {
         self.scope.is_some()
     }
 
     /// The access that this permission names, no narrower one.
-    pub fn as_access(&self) -> Access {
+    pub(crate) fn as_access(&self) -> Access {
         if let Some(HostScope { host, port }) = self.host_scope() {
             return Access { port: port.map(AccessPort::Named), ..Access::new(self.kind, host) };
         }
@@ -363,20 +353,42 @@ impl Permission {
     }
 
     /// The host and port, where it is `net` with a scope.
-    pub fn host_scope(&self) -> Option<HostScope<'_>> {
+    pub(crate) fn host_scope(&self) -> Option<HostScope<'_>> {
         let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Net)?;
         HostScope::parse(scope).ok()
     }
 
     /// The name of the secret and the host where it may be used, if it may not be read; `None` if it is about no secret.
-    pub fn secret_name_and_host(&self) -> Option<(&str, Option<&str>)> {
+    pub(crate) fn secret_name_and_host(&self) -> Option<(&str, Option<&str>)> {
         let scope = self.scope.as_deref().filter(|_| self.kind == PermissionKind::Secret)?;
         Some(scope::split_secret(scope))
     }
+}
 
-    /// Whether it has this name, whatever its scope: `write:out` is a `write`.
-    pub fn has_name(&self, name: &str) -> bool {
-        self.kind.name() == name
+/// The permission that another client's tool name clearly means (`Bash(git:*)` is `exec`), or `None`.
+pub fn client_tool_permission(tool: &str) -> Option<Permission> {
+    let name = tool.split('(').next().unwrap_or(tool).trim();
+    let (_, word) = CLIENT_TOOL_NAMES.into_iter().find(|(known, _)| *known == name)?;
+    Some(Permission { kind: word, scope: None })
+}
+
+/// The name of the secret that a permission is about and the host where it may be used, if it may not be read; `None` if it is about no
+/// secret.
+pub fn secret_scope(permission: &Permission) -> Option<(&str, Option<&str>)> {
+    permission.secret_name_and_host()
+}
+
+impl<'a> HostScope<'a> {
+    /// That of a permission, where it is `net` with a scope.
+    pub fn from_permission(permission: &'a Permission) -> Option<Self> {
+        permission.host_scope()
+    }
+}
+
+/// The access that a permission names, no narrower one.
+impl From<&Permission> for Access {
+    fn from(permission: &Permission) -> Self {
+        permission.as_access()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::permission::{Access, Permission};
 use super::requester::{RequestedPermissions, Requester, declarations_text};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
 use crate::policy::{Answer, Approvals, CancelToken, RunArguments, SkillDigest, ToolFilter};
 
@@ -233,12 +233,119 @@ impl Permissions {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Permissions {
+/// What the engine and the runtimes do with the permissions of a run besides asking whether they allow something.
+pub trait RunPermissions: Sized {
     /// The same without these permissions, whoever grants or approves them: neither the run nor its callees have them. A path is
     /// protected from now on, so that a process does not reach it through the folder that contains it.
-    pub fn without(mut self, denied: &[Permission]) -> Self {
+    fn without(self, denied: &[Permission]) -> Self;
+
+    /// The same with the tools that this filter leaves, whoever grants others: for the run and its callees.
+    fn with_tool_filter(self, filter: Option<Arc<ToolFilter>>) -> Self;
+
+    /// Whether the caller of the invoked skill leaves this tool.
+    fn accepts_tool(&self, name: &str) -> bool;
+
+    /// Whether paths are denied that a process could change if it changes anything.
+    fn denies_paths(&self) -> bool;
+
+    /// Whether nobody may grant this access.
+    fn forbids(&self, need: &Access) -> bool;
+
+    /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
+    /// its caller has.
+    fn for_callee(&self, caller: &str, to: &str, requested: RequestedPermissions) -> Self;
+
+    /// The same for a call of a tool of that skill, which has these of its skill's permissions and no others, as the file lists
+    /// them.
+    fn for_tool(
+        self,
+        skill_and_tool: (&str, &str),
+        file: Cow<'static, str>,
+        narrowed: Vec<Permission>,
+    ) -> Self;
+
+    /// The same for a skill that lists its requested permissions in this file, under this key, so that refusals name them.
+    fn declared_in(self, declaration: (Cow<'static, str>, &'static str)) -> Self;
+
+    /// The same for a run that may ask an approver, who decides like its caller: only about what every skill requests.
+    fn with_approvals(self, skill: &str) -> Self;
+
+    /// The same for a callee with this qualified name and these files: what is approved for it is not approved for its caller, and
+    /// what was approved for its caller only if the files counted then.
+    fn with_callee_approvals(self, skill: &str, files: Option<SkillDigest>) -> Self;
+
+    /// Whether somebody may be asked for the run.
+    fn has_approver(&self) -> bool;
+
+    /// Records the callees, by their qualified names and files, that the digest of the invoked skill counts: those of the first
+    /// question of the run.
+    fn record_callees(&self, callees: impl FnOnce() -> Vec<(String, SkillDigest)>);
+
+    /// The same for a skill whose script requests all but the first so many of the listed permissions, which an approver is shown.
+    fn with_requests_of_script(self, script: &str, listed: usize) -> Self;
+
+    /// What the skill was called with; `None` in runs that have no approver.
+    fn arguments(&self) -> Option<&RunArguments>;
+
+    /// The same with what was approved until now among the grants, and nothing that is approved later.
+    fn frozen(&self) -> Self;
+
+    /// What an approver permitted until now.
+    fn approved(&self) -> Vec<Permission>;
+
+    /// Whether somebody was asked for the run, whatever the answer.
+    fn has_decisions(&self) -> bool;
+
+    /// Permissions that the skill lists and nobody granted, about which an approver could decide before anything runs. Running in a
+    /// sandbox needs none, and nobody is asked to leave it.
+    fn approvable_at_start(&self) -> Vec<Permission>;
+
+    /// The hosts at which the run may use the secret of this name, as permissions name them.
+    fn secret_hosts(&self, name: &str) -> Vec<String>;
+
+    /// These permissions without grants that name no target, such as plain `net`: for access that must be granted by name.
+    fn scoped_only(&self) -> Self;
+
+    /// These permissions with another protected path: protected for reading and changing, or for changing only.
+    fn with_protected_path(&self, path: &str, protects_read: bool) -> Self;
+
+    /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
+    fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()>;
+
+    /// The same, where this permission would give the access, and is narrower than the one that is usually named.
+    fn require_by(&self, need: &Access, permission: &Permission, attempt: impl fmt::Display) -> Result<()>;
+
+    /// Whether the caller granted this, whether the skill requests it or not.
+    fn is_granted(&self, need: &Access) -> bool;
+
+    /// Whether the run can only read: no permission for more is both granted and requested, whatever its scope, and no granted
+    /// permission applies without a request.
+    fn only_reads(&self) -> bool;
+
+    /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
+    fn effective(&self) -> Vec<Permission>;
+
+    /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
+    /// contain protected paths.
+    fn writable_paths(&self) -> Vec<String>;
+
+    /// The paths of the user's home folder that the run may read.
+    fn home_paths(&self) -> Vec<String>;
+
+    /// The paths of the user's home folder that the run may change.
+    fn writable_home_paths(&self) -> Vec<String>;
+
+    /// What the configuration denies of reading this path of the home folder, or of changing it: a sandbox cannot leave out what lies
+    /// within.
+    fn denied_home_path(&self, path: &str, is_writable: bool) -> Option<Permission>;
+
+    /// Which paths need a permission that names them.
+    fn protection(&self) -> &PathProtection;
+}
+
+#[doc(hidden)]
+impl RunPermissions for Permissions {
+    fn without(mut self, denied: &[Permission]) -> Self {
         if denied.is_empty() {
             return self;
         }
@@ -251,30 +358,24 @@ impl Permissions {
         self
     }
 
-    /// The same with the tools that this filter leaves, whoever grants others: for the run and its callees.
-    pub fn with_tool_filter(self, filter: Option<Arc<ToolFilter>>) -> Self {
+    fn with_tool_filter(self, filter: Option<Arc<ToolFilter>>) -> Self {
         Self { tool_filter: filter, ..self }
     }
 
-    /// Whether the caller of the invoked skill leaves this tool.
-    pub fn accepts_tool(&self, name: &str) -> bool {
+    fn accepts_tool(&self, name: &str) -> bool {
         self.tool_filter.as_ref().is_none_or(|filter| filter.accepts(name))
     }
 
-    /// Whether paths are denied that a process could change if it changes anything.
-    pub fn denies_paths(&self) -> bool {
+    fn denies_paths(&self) -> bool {
         self.denied.as_deref().into_iter().flatten().any(|denied| denied.writable_path().is_some())
     }
 
-    /// Whether nobody may grant this access.
-    pub fn forbids(&self, need: &Access) -> bool {
+    fn forbids(&self, need: &Access) -> bool {
         self.denied.as_ref().is_some_and(|denied| denied.iter().any(|denied| denied.forbids(need)))
             || need.tool_name().is_some_and(|name| !self.accepts_tool(name))
     }
 
-    /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
-    /// its caller has.
-    pub fn for_callee(&self, caller: &str, to: &str, requested: RequestedPermissions) -> Self {
+    fn for_callee(&self, caller: &str, to: &str, requested: RequestedPermissions) -> Self {
         let mut narrowed = self.clone();
         if let Some(last) = narrowed.requesters.last_mut() {
             caller.clone_into(&mut last.skill);
@@ -283,9 +384,7 @@ impl Permissions {
         narrowed
     }
 
-    /// The same for a call of a tool of that skill, which has these of its skill's permissions and no others, as the file lists
-    /// them.
-    pub fn for_tool(
+    fn for_tool(
         mut self,
         (skill, tool): (&str, &str),
         file: Cow<'static, str>,
@@ -303,71 +402,57 @@ impl Permissions {
         self
     }
 
-    /// The same for a skill that lists its requested permissions in this file, under this key, so that refusals name them.
-    pub fn declared_in(mut self, declaration: (Cow<'static, str>, &'static str)) -> Self {
+    fn declared_in(mut self, declaration: (Cow<'static, str>, &'static str)) -> Self {
         if let Some(last) = self.requesters.last_mut() {
             last.declaration = declaration;
         }
         self
     }
 
-    /// The same for a run that may ask an approver, who decides like its caller: only about what every skill requests.
-    pub fn with_approvals(self, skill: &str) -> Self {
+    fn with_approvals(self, skill: &str) -> Self {
         Self { approvals: Some(Approvals::new(skill)), ..self }
     }
 
-    /// The same for a callee with this qualified name and these files: what is approved for it is not approved for its caller, and
-    /// what was approved for its caller only if the files counted then.
-    pub fn with_callee_approvals(self, skill: &str, files: Option<SkillDigest>) -> Self {
+    fn with_callee_approvals(self, skill: &str, files: Option<SkillDigest>) -> Self {
         Self { approvals: self.approvals.map(|approvals| approvals.for_callee(skill, files)), ..self }
     }
 
-    /// Whether somebody may be asked for the run.
-    pub fn has_approver(&self) -> bool {
+    fn has_approver(&self) -> bool {
         self.approvals.is_some()
     }
 
-    /// Records the callees, by their qualified names and files, that the digest of the invoked skill counts: those of the first
-    /// question of the run.
-    pub fn record_callees(&self, callees: impl FnOnce() -> Vec<(String, SkillDigest)>) {
+    fn record_callees(&self, callees: impl FnOnce() -> Vec<(String, SkillDigest)>) {
         if let Some(approvals) = &self.approvals {
             approvals.record_callees(callees);
         }
     }
 
-    /// The same for a skill whose script requests all but the first so many of the listed permissions, which an approver is shown.
-    pub fn with_requests_of_script(mut self, script: &str, listed: usize) -> Self {
+    fn with_requests_of_script(mut self, script: &str, listed: usize) -> Self {
         if let Some(last) = self.requesters.last_mut().filter(|_| self.approvals.is_some()) {
             last.script = Some((script.to_owned(), listed));
         }
         self
     }
 
-    /// What the skill was called with; `None` in runs that have no approver.
-    pub fn arguments(&self) -> Option<&RunArguments> {
+    fn arguments(&self) -> Option<&RunArguments> {
         self.approvals.as_ref().map(Approvals::arguments)
     }
 
-    /// The same with what was approved until now among the grants, and nothing that is approved later.
-    pub fn frozen(&self) -> Self {
+    fn frozen(&self) -> Self {
         Self { grants: self.grants_and_approvals(), approvals: None, ..self.clone() }
     }
 
-    /// What an approver permitted until now.
-    pub fn approved(&self) -> Vec<Permission> {
+    fn approved(&self) -> Vec<Permission> {
         self.approvals.as_ref().map(Approvals::approved).unwrap_or_default()
     }
 
-    /// Whether somebody was asked for the run, whatever the answer.
-    pub fn has_decisions(&self) -> bool {
+    fn has_decisions(&self) -> bool {
         self.approvals.as_ref().is_some_and(Approvals::has_decisions)
     }
 
-    /// Permissions that the skill lists and nobody granted, about which an approver could decide before anything runs. Running in a
-    /// sandbox needs none, and nobody is asked to leave it.
-    pub fn approvable_at_start(&self) -> Vec<Permission> {
+    fn approvable_at_start(&self) -> Vec<Permission> {
         let is_open = |permission: &&Permission| {
-            !permission.has_name("exec") && self.approvable(&permission.as_access()).is_some()
+            permission.name() != "exec" && self.approvable(&permission.as_access()).is_some()
         };
         let mut open: Vec<Permission> = self.last_listed().iter().filter(is_open).cloned().collect();
         open.sort_unstable();
@@ -375,24 +460,7 @@ impl Permissions {
         open
     }
 
-    /// The access by which the run has the secret of this name: reading it, or using it at a host. Where it has neither, the one that the
-    /// skill requests.
-    pub fn secret_access(&self, name: &str) -> Access {
-        let reading = Access::secret(name);
-        if self.allows(&reading) {
-            return reading;
-        }
-        let is_own = |permission: &&Permission| matches!(permission.secret_name_and_host(), Some((own, Some(_))) if own == name);
-        let held = self.effective().iter().find(is_own).map(Permission::as_access);
-        let listed = || self.last_listed().iter().find(is_own).map(Permission::as_access);
-        held.or_else(|| {
-            listed().filter(|_| !self.last_listed().iter().any(|own| own.covers(&reading, &self.protection)))
-        })
-        .unwrap_or(reading)
-    }
-
-    /// The hosts at which the run may use the secret of this name, as permissions name them.
-    pub fn secret_hosts(&self, name: &str) -> Vec<String> {
+    fn secret_hosts(&self, name: &str) -> Vec<String> {
         let held = self.effective();
         let hosts = held.iter().filter_map(|permission| match permission.secret_name_and_host() {
             Some((own, host)) if own == name => host.map(str::to_owned),
@@ -401,32 +469,23 @@ impl Permissions {
         hosts.collect()
     }
 
-    /// These permissions without grants that name no target, such as plain `net`: for access that must be granted by name.
-    pub fn scoped_only(&self) -> Self {
+    fn scoped_only(&self) -> Self {
         let granted = self.grants.iter().filter(|permission| permission.is_scoped()).cloned().collect();
         let approvals = self.approvals.as_ref().map(Approvals::scoped_only);
         Self { grants: granted, approvals, ..self.clone() }
     }
 
-    /// These permissions with another protected path: protected for reading and changing, or for changing only.
-    pub fn with_protected_path(&self, path: &str, protects_read: bool) -> Self {
+    fn with_protected_path(&self, path: &str, protects_read: bool) -> Self {
         let mut narrowed = self.clone();
         narrowed.protection = narrowed.protection.with_discovered(path, protects_read);
         narrowed
     }
 
-    /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
-    pub fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
+    fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
         self.require_by(need, &self.permission_for(need), attempt)
     }
 
-    /// The same, where this permission would give the access, and is narrower than the one that is usually named.
-    pub fn require_by(
-        &self,
-        need: &Access,
-        permission: &Permission,
-        attempt: impl fmt::Display,
-    ) -> Result<()> {
+    fn require_by(&self, need: &Access, permission: &Permission, attempt: impl fmt::Display) -> Result<()> {
         if self.allows(need) {
             return Ok(());
         }
@@ -447,14 +506,11 @@ impl Permissions {
             .with_missing_permission(Some(permission)))
     }
 
-    /// Whether the caller granted this, whether the skill requests it or not.
-    pub fn is_granted(&self, need: &Access) -> bool {
+    fn is_granted(&self, need: &Access) -> bool {
         self.grants_cover(need)
     }
 
-    /// Whether the run can only read: no permission for more is both granted and requested, whatever its scope, and no granted
-    /// permission applies without a request.
-    pub fn only_reads(&self) -> bool {
+    fn only_reads(&self) -> bool {
         let may_be_requested = |granted: &Permission| {
             let is_same_kind = |permission: &Permission| permission.is_same_kind(granted);
             self.requesters.iter().all(|requester| requester.requested.any(is_same_kind))
@@ -470,8 +526,7 @@ impl Permissions {
         !(is_granted || self.approvals.is_some() && may_be_approved())
     }
 
-    /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
-    pub fn effective(&self) -> Vec<Permission> {
+    fn effective(&self) -> Vec<Permission> {
         let requested = self.requesters.iter().flat_map(|requester| requester.requested.listed());
         let mut permissions: Vec<Permission> =
             [Permission::READ].iter().chain(&self.grants_and_approvals()).chain(requested).cloned().collect();
@@ -481,25 +536,19 @@ impl Permissions {
         permissions
     }
 
-    /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
-    /// contain protected paths.
-    pub fn writable_paths(&self) -> Vec<String> {
+    fn writable_paths(&self) -> Vec<String> {
         self.permitted_paths(Permission::writable_path)
     }
 
-    /// The paths of the user's home folder that the run may read.
-    pub fn home_paths(&self) -> Vec<String> {
+    fn home_paths(&self) -> Vec<String> {
         self.permitted_paths(Permission::home_path)
     }
 
-    /// The paths of the user's home folder that the run may change.
-    pub fn writable_home_paths(&self) -> Vec<String> {
+    fn writable_home_paths(&self) -> Vec<String> {
         self.permitted_paths(Permission::writable_home_path)
     }
 
-    /// What the configuration denies of reading this path of the home folder, or of changing it: a sandbox cannot leave out what lies
-    /// within.
-    pub fn denied_home_path(&self, path: &str, is_writable: bool) -> Option<Permission> {
+    fn denied_home_path(&self, path: &str, is_writable: bool) -> Option<Permission> {
         let denies = |denied: &&Permission| {
             let is_about = is_writable || denied.writable_home_path().is_none();
             let scope = denied.home_path().filter(|_| is_about);
@@ -508,9 +557,26 @@ impl Permissions {
         self.denied.as_deref().into_iter().flatten().find(denies).cloned()
     }
 
-    /// Which paths need a permission that names them.
-    pub fn protection(&self) -> &PathProtection {
+    fn protection(&self) -> &PathProtection {
         &self.protection
+    }
+}
+
+impl Permissions {
+    /// The access by which the run has the secret of this name: reading it, or using it at a host. Where it has neither, the one that the
+    /// skill requests.
+    pub(crate) fn secret_access(&self, name: &str) -> Access {
+        let reading = Access::secret(name);
+        if self.allows(&reading) {
+            return reading;
+        }
+        let is_own = |permission: &&Permission| matches!(permission.secret_name_and_host(), Some((own, Some(_))) if own == name);
+        let held = self.effective().iter().find(is_own).map(Permission::as_access);
+        let listed = || self.last_listed().iter().find(is_own).map(Permission::as_access);
+        held.or_else(|| {
+            listed().filter(|_| !self.last_listed().iter().any(|own| own.covers(&reading, &self.protection)))
+        })
+        .unwrap_or(reading)
     }
 }
 

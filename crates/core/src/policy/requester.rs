@@ -21,11 +21,7 @@ impl RequestedPermissions {
             Self::Listed(listed) => listed.iter().any(is_meant),
         }
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl RequestedPermissions {
     /// The permissions that are listed: none where all are requested.
     pub fn listed(&self) -> &[Permission] {
         match self {

@@ -45,11 +45,7 @@ impl SandboxMode {
     pub const fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SandboxMode {
     /// The stricter one of two modes.
     pub fn stricter(self, other: Self) -> Self {
         if (self as u8) < other as u8 { self } else { other }

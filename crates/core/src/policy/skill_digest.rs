@@ -13,13 +13,13 @@ pub struct SkillDigest([u8; 32]);
 
 const ALGORITHM: &str = "sha256:";
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl SkillDigest {
+    /// The digest with these bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
+    /// The 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

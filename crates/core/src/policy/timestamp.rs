@@ -25,11 +25,7 @@ impl Timestamp {
         let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self::from_seconds(elapsed.as_secs())
     }
-}
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Timestamp {
     /// So many seconds after the beginning of 1970.
     pub fn from_seconds(seconds: u64) -> Self {
         Self(seconds.min(END - 1))
@@ -38,11 +34,6 @@ impl Timestamp {
     /// The seconds since the beginning of 1970.
     pub fn seconds(self) -> u64 {
         self.0
-    }
-
-    /// So many seconds later.
-    pub fn after_seconds(self, seconds: u64) -> Self {
-        Self::from_seconds(self.0.saturating_add(seconds))
     }
 }
 

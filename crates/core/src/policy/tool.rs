@@ -38,23 +38,13 @@ pub struct CalledTool {
     pub requires_confirmation: bool,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl CalledTool {
-    /// A tool of that name, which states no risk and asks for nothing.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), risk_level: None, risk_score: None, requires_confirmation: false }
-    }
-
-    /// The same with that risk.
-    pub fn risk(self, level: Option<String>, score: Option<u8>) -> Self {
-        Self { risk_level: level, risk_score: score, ..self }
-    }
-
-    /// The same, with or without the need of a person's consent.
-    pub fn confirmation(self, is_required: bool) -> Self {
-        Self { requires_confirmation: is_required, ..self }
-    }
+/// A tool of that name, with the risk that its author states, and whether a person must agree to each call.
+pub fn called_tool(
+    name: impl Into<String>,
+    (risk_level, risk_score): (Option<String>, Option<u8>),
+    requires_confirmation: bool,
+) -> CalledTool {
+    CalledTool { name: name.into(), risk_level, risk_score, requires_confirmation }
 }
 
 #[cfg(test)]

@@ -25,42 +25,33 @@ const PROTOCOL: &str = "json-lines";
 /// Maximum characters of another name that an error repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl WorkerOptions {
-    /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. `None` for a word
-    /// of another client, such as the name of a model; `invalid-skill` for a protocol that does not exist.
-    pub fn is_requested(word: &Value) -> Result<Option<bool>> {
-        match word.as_str().map(str::trim) {
-            Some(PROTOCOL | "true") => Ok(Some(true)),
-            Some("false" | "") => Ok(Some(false)),
-            None => Ok(None),
-            Some(text) if !resembles_protocol(text) => Ok(None),
-            Some(_) => {
-                let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
-                let sentence = format!("invalid metadata.worker {word}; expected {PROTOCOL}");
-                Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-                    .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
-            }
-        }
-    }
-
-    /// The same, with this maximum of runs, at least one.
-    pub fn runs(mut self, runs: u64) -> Self {
-        self.runs = runs.max(1);
-        self
-    }
-
     /// Whether its process serves one run, so that all limits of that run can be enforced on it.
     pub fn is_single_run(self) -> bool {
         self.runs == 1
     }
+}
 
-    /// The same, with this idle time.
-    pub fn idle_timeout(mut self, idle: Duration) -> Self {
-        self.idle_timeout = idle;
-        self
+/// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. `None` for a word
+/// of another client, such as the name of a model; `invalid-skill` for a protocol that does not exist.
+pub fn requests_worker(word: &Value) -> Result<Option<bool>> {
+    match word.as_str().map(str::trim) {
+        Some(PROTOCOL | "true") => Ok(Some(true)),
+        Some("false" | "") => Ok(Some(false)),
+        None => Ok(None),
+        Some(text) if !resembles_protocol(text) => Ok(None),
+        Some(_) => {
+            let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
+            let sentence = format!("invalid metadata.worker {word}; expected {PROTOCOL}");
+            Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
+        }
     }
+}
+
+/// A worker whose process serves one run.
+pub fn single_run_worker() -> WorkerOptions {
+    WorkerOptions { runs: 1, ..WorkerOptions::default() }
 }
 
 impl Default for WorkerOptions {

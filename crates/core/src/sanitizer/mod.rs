@@ -20,7 +20,7 @@ use self::known_secrets::known_secret_edits;
 pub use self::profile::SanitizeProfile;
 use self::profile::without_role_tags;
 use self::unseen::unseen_edits;
-use crate::error::SkillError;
+use crate::error::{ErrorContext, SkillError};
 use crate::host::{EncodedSecrets, LogLine, ProcessReport, Redaction, StepReport};
 use crate::secret_family::Surroundings;
 use crate::unicode::spell_out;

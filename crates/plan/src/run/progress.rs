@@ -1,7 +1,7 @@
 //! The progress of a run: what becomes of it when a step ends, and the report of each step.
 
 use metier_core::error::ErrorKind;
-use metier_core::host::{StepReport, StepStatus};
+use metier_core::host::{RunReporting, StepReport, StepStatus, skipped_step};
 use serde_json::Value;
 
 use super::scope::{StepOutcome, charge_size};
@@ -87,7 +87,7 @@ fn step_report(run: &PlanRunState<'_>, at: usize, result: &StepResult, is_after_
 /// The report of a step that never began.
 fn skipped_step_report(plan: &Plan, at: usize) -> StepReport {
     let step = &plan.steps()[at];
-    StepReport::skipped(at, step.id.clone(), step.call.to_string())
+    skipped_step(at, step.id.clone(), step.call.to_string())
 }
 
 /// Passes the reports of all steps to the run. If the run failed, they contain the values of the steps, as far as the output

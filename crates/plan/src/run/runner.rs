@@ -16,8 +16,8 @@ use super::step_pool::StepPool;
 use crate::check::declared_input_names;
 use crate::journal::Journal;
 use crate::{CallTarget, Plan, Step};
-use metier_core::error::{Result, SkillError};
-use metier_core::host::SkillContext;
+use metier_core::error::{ErrorContext, Result, SkillError};
+use metier_core::host::{RunContext, RunMessages, SkillContext};
 use metier_core::policy::{Limits, MemoryBudget, Watchdog};
 
 /// The approximate number of bytes that a run needs for each step of its plan, besides its value.

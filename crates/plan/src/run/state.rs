@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use metier_core::host::{
-    CallAccess, EventKind, LogLevel, PlanStep, SkillContext, StepReport, StepStatus, memory_size,
+    CallAccess, LogLevel, PlanStep, RunMessages, SkillContext, StepReport, StepStatus, memory_size,
+    plan_step, step_finished, step_started,
 };
 use metier_core::policy::{CancelToken, MemoryBudget, Watchdog};
 use serde_json::{Map, Value};
@@ -98,7 +99,7 @@ impl PlanRunState<'_> {
 
     /// Notifies the observer that a step, or one item of it, starts.
     pub(crate) fn notify_start(&self, at: usize, item: Option<usize>) {
-        self.ctx.notify(|| EventKind::step_started(self.plan_step(at, item)));
+        self.ctx.notify(|| step_started(self.plan_step(at, item)));
     }
 
     /// Notifies the observer that a step, or one item of it, has ended.
@@ -108,13 +109,13 @@ impl PlanRunState<'_> {
             let fits = |value: &&Value| charge_size(value, &mut { self.max_output_bytes }, 0).is_ok();
             let value = value.filter(fits).cloned();
             let step = self.plan_step(at, item);
-            EventKind::step_finished(step, (status, attempts, duration), value, error)
+            step_finished(step, (status, attempts, duration), value, error)
         });
     }
 
     fn plan_step(&self, at: usize, item: Option<usize>) -> PlanStep {
         let (steps, step) = (self.plan.steps(), &self.plan.steps()[at]);
-        PlanStep::new((at, steps.len()), &step.id, step.call.to_string(), item)
+        plan_step((at, steps.len()), &step.id, step.call.to_string(), item)
     }
 }
 

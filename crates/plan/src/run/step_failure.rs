@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Map, Value};
 
 use crate::{Plan, SourceSpan};
-use metier_core::error::{Location, SkillError};
+use metier_core::error::{ErrorContext, Location, SkillError};
 use metier_core::excerpt::shorten;
 use metier_core::host::Redaction;
 

@@ -13,6 +13,7 @@ use super::progress::{RunProgress, finish_step};
 use super::schedule::Schedule;
 use super::state::{ErrorWithInput, PlanRunState};
 use super::step_runner::run_step;
+use metier_core::host::RunContext;
 
 /// The maximum number of threads that are starting at a time. Short steps are done before more would have started.
 const MAX_STARTING_THREADS: usize = 4;

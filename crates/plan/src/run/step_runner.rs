@@ -9,8 +9,11 @@ use super::scope::{StepOutcome, StepScope, is_too_deep};
 use super::state::{ErrorWithInput, PlanRunState, StepEnd, StepResult};
 use crate::journal::{Journal, RecordedOutcome, StepKey, nested_journal_path};
 use crate::{ForEach, OnFailure, Step};
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
-use metier_core::host::{CallAccess, CallRecorder, LogLevel, StepStatus, catch_panic, memory_size};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
+use metier_core::host::{
+    CallAccess, CallRecorder, CallRecords, LogLevel, RunContext, RunMessages, StepStatus, ask_to_repeat,
+    catch_panic, memory_size,
+};
 use metier_core::policy::CancelToken;
 
 /// A running step.
@@ -213,7 +216,7 @@ impl StepRunner<'_> {
                 "step {}{item} was interrupted in an earlier run and is run again; what it did before is done twice",
                 self.step.id
             );
-            self.run.ctx.ask_to_repeat(&self.step.id, part.1, self.step.call.to_string())?;
+            ask_to_repeat(self.run.ctx, &self.step.id, part.1, self.step.call.to_string())?;
             self.run.ctx.log(LogLevel::Warn, warning)?;
         }
         journal.record_start(part, &self.step.id)

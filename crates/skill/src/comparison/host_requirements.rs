@@ -1,6 +1,6 @@
 //! What a skill needs from whoever runs it: permissions, settings, secrets and dependencies.
 
-use metier_core::policy::{ConfigField, ConfigRequirement, PathProtection, Permission};
+use metier_core::policy::{Access, ConfigField, ConfigRequirement, PathProtection, Permission};
 
 use super::finding::{Change, FindingList, NamedPair, named_pairs, pointer};
 use super::version::{self, RangeChange};
@@ -70,7 +70,7 @@ fn is_covered(permission: &Permission, others: &[Permission]) -> bool {
 }
 
 fn covers(wider: &Permission, permission: &Permission) -> bool {
-    wider == permission || wider.covers(&permission.as_access(), &PathProtection::default())
+    wider == permission || wider.covers(&Access::from(permission), &PathProtection::default())
 }
 
 pub(super) fn compare_settings(old: &[ConfigField], new: &[ConfigField], list: &mut FindingList) {

@@ -1,6 +1,6 @@
 //! The contract of a skill, with what only its `SKILL.md` says.
 
-use metier_core::policy::Permission;
+use metier_core::policy::{Permission, client_tool_permission};
 
 use crate::contract::{Contract, Dependency, Entrypoint, PermissionRequest, required_dependency};
 use crate::{Manifest, ManifestFacts};
@@ -41,7 +41,7 @@ fn lower(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// The permissions that `allowed-tools` lists, in the words of metier or of other clients; `None` if it lists none.
 fn listed_permissions(allowed_tools: &[String]) -> Option<Vec<PermissionRequest>> {
-    let permission = |tool: &String| tool.parse().ok().or_else(|| Permission::from_client_tool(tool));
+    let permission = |tool: &String| tool.parse().ok().or_else(|| client_tool_permission(tool));
     let listed = allowed_tools.iter().filter_map(permission);
     let listed: Vec<PermissionRequest> = listed
         .map(|permission: Permission| {

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use metier_core::host::{SkillContext, is_placeholder_host};
-use metier_core::policy::DEFAULT_PORTS;
+use metier_core::host::{RunContext, SkillContext, ask_about_host, is_placeholder_host, may_ask_about_host};
+use metier_core::policy::{DEFAULT_PORTS, RunPermissions};
 
 /// The most hosts of a run that a person is asked about.
 const MAX_HOSTS: usize = 32;
@@ -50,7 +50,7 @@ impl HostApprovals {
         let answers = self.lock();
         match answers.get(host) {
             Some(answer) => *answer != HostAnswer::No,
-            None => answers.len() < MAX_HOSTS && self.ctx.may_ask_about_host(host, port),
+            None => answers.len() < MAX_HOSTS && may_ask_about_host(&self.ctx, host, port),
         }
     }
 
@@ -79,7 +79,7 @@ impl HostApprovals {
         let (approvals, asked) = (self.clone(), host.to_owned());
         let ask = move || {
             let answer =
-                if approvals.ctx.ask_about_host(&asked, port) { HostAnswer::Yes } else { HostAnswer::No };
+                if ask_about_host(&approvals.ctx, &asked, port) { HostAnswer::Yes } else { HostAnswer::No };
             approvals.lock().insert(asked, answer);
             answered();
         };

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::refusal::Refusal;
 use super::rules::EgressRules;
-use metier_core::host::{MisplacedSecret, NetworkReport, RefusedConnection, is_placeholder_host};
+use metier_core::host::{
+    NetworkReport, RefusedConnection, is_placeholder_host, misplaced_secret, refused_connection,
+};
 
 /// The maximum number of different refusals that are kept.
 const MAX_REFUSED: usize = 64;
@@ -47,8 +49,9 @@ impl NetworkLog {
     /// Connections to a host and port at which nothing is in the network of the script.
     pub(super) fn miss(&self, host: &str, port: u16, count: u64, rules: &EgressRules) {
         let permission = rules.permission_for(host, Some(port));
-        let refused = RefusedConnection::new(host, Some(port), NOT_GRANTED.into(), Some(permission));
-        self.add_refused(refused.with_count(count));
+        let mut refused = refused_connection(host, Some(port), NOT_GRANTED.into(), Some(permission));
+        refused.count = count;
+        self.add_refused(refused);
     }
 
     /// A connection to a granted host, which has an address that is not the public internet.
@@ -80,7 +83,7 @@ impl NetworkLog {
 
     /// The placeholder of a secret was sent to a host that the secret is not for.
     pub(super) fn misplace(&self, secret: &str, host: &str) {
-        let sent = MisplacedSecret::new(secret, host);
+        let sent = misplaced_secret(secret, host);
         self.update(|report| {
             if report.misplaced.len() < MAX_REFUSED && !report.misplaced.contains(&sent) {
                 report.misplaced.push(sent);
@@ -114,7 +117,7 @@ impl NetworkLog {
     }
 
     fn refuse(&self, host: &str, port: Option<u16>, reason: String, permission: Option<String>) {
-        self.add_refused(RefusedConnection::new(host, port, reason, permission));
+        self.add_refused(refused_connection(host, port, reason, permission));
     }
 
     fn add_refused(&self, mut refused: RefusedConnection) {
@@ -125,7 +128,7 @@ impl NetworkLog {
         self.update(|report| {
             report.refused_count += refused.count;
             let has_room = report.refused.len() < MAX_REFUSED;
-            match report.refused.iter_mut().find(|known| known.is_same(&refused)) {
+            match report.refused.iter_mut().find(|known| is_same(known, &refused)) {
                 Some(known) => known.count += refused.count,
                 None if has_room => report.refused.push(refused),
                 None => {}
@@ -136,4 +139,12 @@ impl NetworkLog {
     fn update(&self, change: impl FnOnce(&mut NetworkReport)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Whether both are about the same, however often each was tried.
+fn is_same(one: &RefusedConnection, other: &RefusedConnection) -> bool {
+    one.host == other.host
+        && one.port == other.port
+        && one.reason == other.reason
+        && one.permission == other.permission
 }

@@ -9,7 +9,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{
     HostLookup, RootCertificates, RunAuthority, RunSecrets, SkillContext, non_public_kind,
 };
-use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions};
+use metier_core::policy::{Access, DEFAULT_PORTS, HostScope, Permission, Permissions, RunPermissions};
 use metier_sandbox::{EgressSockets, MAX_EGRESS_PORTS};
 
 /// The hosts of a process whose permissions name hosts and do not open the whole network.
@@ -155,12 +155,12 @@ impl EgressRules {
     }
 
     fn scopes(&self) -> impl Iterator<Item = HostScope<'_>> {
-        self.granted.iter().filter_map(Permission::host_scope)
+        self.granted.iter().filter_map(HostScope::from_permission)
     }
 }
 
 /// The permissions that name hosts.
 fn granted_hosts(permissions: &Permissions) -> Vec<Permission> {
-    let is_host = |permission: &Permission| permission.host_scope().is_some();
+    let is_host = |permission: &Permission| HostScope::from_permission(permission).is_some();
     permissions.effective().into_iter().filter(is_host).collect()
 }

@@ -15,12 +15,15 @@ use crate::outcome::{self, ProtectionGaps};
 use crate::process::launch::Launch;
 use crate::process::setup_error;
 use crate::worker::session::{CallOutcome, WorkerCall, WorkerSession};
-use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, LimitKind, Result, SkillError};
 use metier_core::executor::CompiledScript;
 use metier_core::executor::json_boundary::output_too_large;
-use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput, SkillOutput};
-use metier_core::host::{Files, FolderId, ProcessOutput, SandboxReport, SkillContext, check_value_memory};
-use metier_core::policy::{Limits, Permission, SandboxMode, Watchdog};
+use metier_core::executor::{RuntimeId, Script, ScriptEntry, SkillExecutor, SkillInput, SkillOutput};
+use metier_core::host::{
+    Files, FolderId, ProcessOutput, RunContext, RunMessages, RunReporting, SandboxReport, SkillContext,
+    check_value_memory,
+};
+use metier_core::policy::{Limits, Permission, RunPermissions, SandboxMode, Watchdog};
 use metier_sandbox::{
     EgressSockets, FileRules, LaunchRequest, Launcher, NetworkAccess, PinnedPath, ResourceLimits,
     SandboxPolicy,
@@ -191,7 +194,7 @@ impl EmbeddedWorkerExecutor {
         let counts = |compiled: &dyn CompiledScript| compiled.counts_operations(ctx.limits());
         EmbeddedWorkerKey {
             runtime: self.runtime,
-            dialect: self.script.dialect,
+            dialect: ScriptEntry::from_script(&self.script).dialect,
             project: ctx.project().ok().map(|files| files.root().to_owned()),
             project_id: ctx.project().ok().and_then(|files| FolderId::new(files.root()).ok()),
             permissions: ctx.permissions().frozen(),

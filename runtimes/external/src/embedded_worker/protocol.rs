@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
-use metier_core::error::{ErrorKind, Location, SkillError, Violation};
-use metier_core::executor::{RuntimeId, Script};
+use metier_core::error::{ErrorContext, ErrorKind, Location, SkillError, Violation};
+use metier_core::executor::{RUNTIMES_WITH_WORKERS, RuntimeId, Script};
 use metier_core::policy::{Limits, OutputPolicy};
 use metier_core::strict_json;
 
@@ -98,7 +98,7 @@ pub(super) fn decode_request(line: &[u8]) -> Option<WorkerRequest> {
 fn decode_script(header: &Map<String, Value>) -> Option<SentScript> {
     let text = |key: &str| Some(header.get(key)?.as_str()?.to_owned());
     let name = text("runtime")?;
-    let runtime = RuntimeId::WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
+    let runtime = RUNTIMES_WITH_WORKERS.into_iter().find(|id| id.name() == name)?;
     let source = text("source").map_or(Some(Vec::new()), |source| unhex(&source))?;
     let machine_code_bytes = header.get("machine_code_bytes").and_then(Value::as_u64);
     let mut script = Script::new(text("skill")?, text("path")?, source);
@@ -248,13 +248,15 @@ mod tests {
             assert_eq!(decode_response(3, &line).unwrap().unwrap(), value);
         }
         let violation = Violation::new("/a", "type", "x", "y");
+        let mut output = ErrorOutput::default();
+        (output.exit_code, output.stdout, output.stderr) = (Some(1), "a".into(), "b".into());
         let error = SkillError::new(ErrorKind::Denied, "no")
             .with_help("do")
             .with_location(Location::new("f", Some(2), None))
             .with_traceback(vec!["a".into()])
             .with_violations(vec![violation])
             .with_hint(Hint::Grant("write:a".into()))
-            .with_output(ErrorOutput::new((Some(1), None), "a".into(), "b".into()))
+            .with_output(output)
             .with_missing_permission(Some("write:a".into()));
         let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
         assert_eq!(read.hint(), error.hint());

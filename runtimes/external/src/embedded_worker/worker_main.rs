@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use super::protocol::{self, RequestedRun, RunResult, SentScript, WORKER_ARG, WorkerRequest};
-use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Result, SkillError};
 use metier_core::executor::{RuntimeId, Script, SkillExecutor, SkillInput};
-use metier_core::host::{HostApiClient, Redaction, SkillContext, catch_panic};
+use metier_core::host::{HostApiClient, Redaction, RunContextBuilder, SkillContext, catch_panic};
 use metier_sandbox::{HOST_API_FD, inherited_fd};
 
 /// Loads a script in this process, from the machine code that the host compiled from it if there is some.

@@ -50,7 +50,7 @@ fn other_refusal_hint(ctx: &SkillContext, network: &NetworkReport) -> Option<Hel
     let Some(permission) = &refused.permission else {
         return Some((format!("the script tried {refused}, and was refused: {reason}"), None));
     };
-    let (help, hint) = permission_hint(ctx, &permission.parse::<Permission>().ok()?.as_access())?;
+    let (help, hint) = permission_hint(ctx, &Access::from(&permission.parse::<Permission>().ok()?))?;
     Some((format!("the script tried {refused}: {reason}; if the script needs it, {help}"), hint))
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn refused_hosts_hint(ctx: &SkillContext, network: &NetworkReport) ->
     let (tried, grants) = tried_hosts(network)?;
     let ungranted = || network.refused.iter().filter(|refused| is_ungranted(refused));
     let needs = ungranted().filter_map(|refused| refused.permission.as_ref()?.parse::<Permission>().ok());
-    let mut helps = needs.filter_map(|need| permission_hint(ctx, &need.as_access()));
+    let mut helps = needs.filter_map(|need| permission_hint(ctx, &Access::from(&need)));
     let (help, hint) = helps.next()?;
     // A skill that lists its permissions has to list these as well.
     let is_plain = help.starts_with("grant ") && helps.all(|(help, _)| help.starts_with("grant "));

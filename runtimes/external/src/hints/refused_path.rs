@@ -13,7 +13,8 @@ use crate::observation::{PathCheck, Refusal, changes};
 use crate::permission_hint::{Help, narrow_hint, permission_hint};
 use crate::policy::names_folder;
 use crate::shown_path::{is_typable, shown_path};
-use metier_core::policy::{Access, Permission};
+use metier_core::host::RunContext;
+use metier_core::policy::{Access, Permission, RunPermissions};
 use metier_sandbox::AccessKind;
 
 /// What says that something is not there, in lower case.
@@ -156,7 +157,7 @@ fn refusal_hint(check: PathCheck<'_>, refusal: &Refusal) -> Option<Help> {
         Err(reason) => return Some((format!("the sandbox refused the script {shown}: {reason}"), None)),
     };
     let permission: Permission = name.parse().ok()?;
-    let (help, hint) = narrow_hint(check.ctx, &permission.as_access(), &permission)?;
+    let (help, hint) = narrow_hint(check.ctx, &Access::from(&permission), &permission)?;
     let text = if changes(refusal.kind) {
         format!("the sandbox does not let this script change {shown}; if it should, {help}")
     } else {
@@ -183,7 +184,7 @@ fn protected_hint(check: PathCheck<'_>, refusal: &Refusal, shown: &str) -> Optio
         );
         return Some((text, None));
     };
-    let (help, _) = narrow_hint(check.ctx, &permission.as_access(), &permission)?;
+    let (help, _) = narrow_hint(check.ctx, &Access::from(&permission), &permission)?;
     let text = format!(
         "the sandbox does not let this script change {shown}, which is protected because other programs run or trust what is there; \
          if it should, {help}"

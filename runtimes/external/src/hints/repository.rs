@@ -3,8 +3,8 @@
 use crate::hints::words::contains_any;
 use crate::outside_repository::{access, is_granted};
 use crate::permission_hint::{Help, permission_hint};
-use metier_core::host::SkillContext;
 use metier_core::host::git::OutsideRepository;
+use metier_core::host::{RunContext, SkillContext};
 
 /// What git says where it finds no repository that it can read, in lower case.
 const NO_REPOSITORY: &str = "not a git repository|unable to normalize alternate object path|unable to open object pack directory|\

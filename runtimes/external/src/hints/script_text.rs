@@ -8,7 +8,8 @@ use std::path::Path;
 
 use crate::hints::variable_use::{is_comment, reads_variable};
 use crate::hints::words::contains_any;
-use metier_core::host::{Files, SkillContext};
+use metier_core::host::files::FilesView;
+use metier_core::host::{Files, RunContext, SkillContext};
 use metier_core::policy::CancelToken;
 
 /// How much of one text is searched.
@@ -103,7 +104,7 @@ fn file_text(files: &Files, path: &str) -> Option<String> {
     if !is_script_name(inside) {
         return None;
     }
-    let files = files.unrestricted();
+    let files = FilesView::unrestricted(files);
     let is_small = files.stat(inside).ok()?.size <= MAX_TEXT_BYTES as u64;
     let bytes = is_small.then(|| files.read(inside).ok()).flatten()?;
     Some(format!("\n{}", lossy_beginning(&bytes)))

@@ -9,7 +9,7 @@ use crate::observation::PathCheck;
 use crate::permission_hint::{Help, permission_hint, watch_advice};
 use crate::shown_path::{is_typable, shown_path};
 use metier_core::host::SkillContext;
-use metier_core::policy::Access;
+use metier_core::policy::{Access, RunPermissions};
 use metier_sandbox::AccessKind;
 
 /// Folders of a home that hold those of many programs.

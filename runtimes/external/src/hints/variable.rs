@@ -9,7 +9,7 @@ use crate::hints::script_text::ScriptText;
 use crate::hints::words::{contains_any, last_lines, searched_end};
 use crate::permission_hint::{Help, permission_hint};
 use metier_core::error::Hint;
-use metier_core::host::{SkillContext, variable_access};
+use metier_core::host::{SkillContext, has_plain_variable, has_variable, variable_access};
 use metier_core::policy::is_secret_variable;
 
 /// Variables of terminals, desktops and development tools, which many programs read and few need: how their names begin.
@@ -75,7 +75,7 @@ pub(crate) fn unpassed_variable_hint(
 
 /// The hint about those of these variables that are set here, which is only for the person who runs the script.
 fn set_variables_hint(ctx: &SkillContext, names: &[&str]) -> Option<Help> {
-    let is_set = |name: &&&str| is_for_person(ctx) && ctx.has_variable(name);
+    let is_set = |name: &&&str| is_for_person(ctx) && has_variable(ctx, name);
     let set: Vec<&str> = names.iter().filter(is_set).copied().collect();
     let verbs = if set.len() > 1 { "are set here and were" } else { "is set here and was" };
     let needs = format!("the script reads the environment {}, which {verbs} not passed", listed(&set));
@@ -126,8 +126,9 @@ fn missed_names<'a>(
     for line in lines {
         let is_certain = contains_any(&line.to_ascii_lowercase(), VARIABLE_WORDS);
         // `EPERM` is in the text of many scripts.
-        let is_possible =
-            |name: &str| name.trim_matches('_').contains('_') || is_for_person(ctx) && ctx.has_variable(name);
+        let is_possible = |name: &str| {
+            name.trim_matches('_').contains('_') || is_for_person(ctx) && has_variable(ctx, name)
+        };
         let is_known = |name: &str| is_possible(name) && (is_certain || script.reads_variable(name));
         for name in names(line).take(MAX_LOOKED_AT) {
             if found.len() < MAX_NAMES && !found.contains(&name) && !is_passed(ctx, name) && is_known(name) {
@@ -141,7 +142,7 @@ fn missed_names<'a>(
 /// Whether the run has a value for this variable.
 fn is_passed(ctx: &SkillContext, name: &str) -> bool {
     let is_inherited = || std::env::var_os(name).is_some_and(|value| is_inherited(OsStr::new(name), &value));
-    variable_access(name).is_none_or(|access| ctx.permissions().allows(&access) && ctx.has_variable(name))
+    variable_access(name).is_none_or(|access| ctx.permissions().allows(&access) && has_variable(ctx, name))
         || is_inherited()
 }
 
@@ -183,7 +184,7 @@ pub(crate) fn unpassed_variables(
         name.trim_matches('_').contains('_') && (with_secrets || !is_secret_name(name)) && !is_common()
     };
     let grant = |name: &str| {
-        let access = variable_access(name).filter(|_| with_secrets || ctx.has_plain_variable(name))?;
+        let access = variable_access(name).filter(|_| with_secrets || has_plain_variable(ctx, name))?;
         permission_hint(ctx, &access)
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::compat::MSG_NOSIGNAL;
-use metier_core::error::{ErrorKind, ErrorOutput, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, ErrorOutput, Result, SkillError};
 use metier_core::host::{Param, ValueType, function, functions};
 use metier_core::strict_json;
 use metier_sandbox::inherited_fd;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use metier_core::error::{ErrorKind, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Result, SkillError};
 use metier_core::host::{HostFunction, HostMemory, functions, to_json};
 use metier_core::strict_json;
 
@@ -155,7 +155,7 @@ fn first_inexact_integer<'a>(value: &'a Value, path: &mut Vec<String>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metier_core::host::SkillContext;
+    use metier_core::host::{RunContext, SkillContext};
 
     #[test]
     fn an_answer_is_no_request_so_that_a_line_to_oneself_falls_silent() {

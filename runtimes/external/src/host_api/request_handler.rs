@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::request::{self, AnsweredError, ApiRequest};
 use crate::host_api::connection::{Connection, TurnOutcome};
 use crate::host_api::connections::Connections;
-use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
-use metier_core::host::{SkillContext, catch_panic, memory_size_of_json};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Location, Result, SkillError};
+use metier_core::host::{RunContext, SkillContext, catch_panic, memory_size_of_json};
 
 /// Maximum number of open connections. A process that sends another one waits.
 const MAX_CONNECTIONS: usize = 32;

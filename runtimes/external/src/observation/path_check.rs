@@ -8,7 +8,7 @@ use crate::observation::refusal::{OUTSIDE, OUTSIDE_CHANGE, Refusal, changes, ref
 use crate::observation::run_files::{Covered, Place, RunFiles};
 use crate::policy::names_folder;
 use metier_core::host::SkillContext;
-use metier_core::policy::Permission;
+use metier_core::policy::{Permission, RunPermissions};
 use metier_sandbox::{AccessKind, ObservedAccess, SupervisorReport};
 
 /// The rules of a run that has ended, and whose folders are still there.

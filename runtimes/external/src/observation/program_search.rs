@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::audience::is_for_person;
 use crate::interpreter::path::{find_on_path, is_executable_file, search_path};
 use crate::observation::run_files::RunFiles;
-use metier_core::host::{RefusedAccess, RefusedTarget, SkillContext};
+use metier_core::host::{RefusedAccess, RefusedTarget, SkillContext, refused_with_reason};
 use metier_sandbox::{AccessKind, ObservedAccess};
 
 /// How many programs are reported.
@@ -57,7 +57,7 @@ impl ProgramSearches {
             .take(MAX_PROGRAMS)
             .map(|(name, search)| {
                 let reason = reason(ctx, &name);
-                RefusedAccess::with_reason(reason, RefusedTarget::Name(name), search.count)
+                refused_with_reason(reason, RefusedTarget::Name(name), search.count)
             })
             .collect();
         refused.into_iter()

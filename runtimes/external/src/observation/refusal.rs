@@ -9,8 +9,8 @@ use crate::observation::baseline;
 use crate::observation::run_files::{Covered, Place, RunFiles};
 use crate::policy::names_folder;
 use crate::shown_path::is_typable;
-use metier_core::host::{LeftoverPlace, SkillContext};
-use metier_core::policy::{Access, Permission};
+use metier_core::host::{LeftoverPlace, RunContext, SkillContext};
+use metier_core::policy::{Access, Permission, RunPermissions};
 use metier_sandbox::{AccessKind, ObservedAccess, PRIVATE_TMP};
 
 /// A refused access.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::observation::refusal::Refusal;
-use metier_core::host::{RefusedAccess, RefusedTarget};
+use metier_core::host::{RefusedAccess, RefusedTarget, refused_with_permission, refused_with_reason};
 use metier_core::policy::is_within;
 use metier_sandbox::AccessKind;
 
@@ -40,12 +40,12 @@ impl RefusalList {
                 Err(reason) => *reasons.entry((path, reason)).or_default() += count,
             }
         }
-        let granted = merge_covered(granted).into_iter().map(|(permission, (path, count))| {
-            RefusedAccess::with_permission(permission, target(&path), count)
-        });
-        let reasons = merge_siblings(reasons).into_iter().map(|((path, reason), count)| {
-            RefusedAccess::with_reason(reason.to_owned(), target(&path), count)
-        });
+        let granted = merge_covered(granted)
+            .into_iter()
+            .map(|(permission, (path, count))| refused_with_permission(permission, target(&path), count));
+        let reasons = merge_siblings(reasons)
+            .into_iter()
+            .map(|((path, reason), count)| refused_with_reason(reason.to_owned(), target(&path), count));
         granted.chain(reasons).take(MAX_REFUSALS)
     }
 

@@ -8,7 +8,7 @@ use crate::policy::RunPaths;
 use crate::system_paths::real_path;
 use crate::user_packages::UserPackages;
 use metier_core::executor::WatchedAccess;
-use metier_core::host::SkillContext;
+use metier_core::host::{RunContext, SkillContext};
 use metier_sandbox::{
     AccessKinds, FileRules, LaunchRequest, PRIVATE_TMP, PinnedPath, Restrictions, SupervisorReport,
     WatchRules, WatchedFolder,

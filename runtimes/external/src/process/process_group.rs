@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::exit_fd;
 use super::process_tree::ProcessTree;
-use metier_core::policy::Limits;
+use metier_core::policy::{Limits, process_limits};
 use metier_sandbox::SupervisorReport;
 
 /// A running process group. Dropping it kills the group, and reaps the process if [`ProcessGroup::reap`] has not.
@@ -44,7 +44,7 @@ impl ProcessGroup {
     #[cfg(target_os = "linux")]
     fn apply_limits(&self, limits: &Limits) {
         use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-        let limits = limits.clone().for_process();
+        let limits = process_limits(limits);
         let seconds = limits.cpu.map(|time| time.as_secs());
         // The hard limit is a second later, so that the process first receives the signal that names the limit.
         let all = [

@@ -15,7 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use super::pipes::CapturedOutput;
-use metier_core::host::{OutputSink, OutputSinks, OutputStream, RedactedStream, SkillContext};
+use metier_core::host::{
+    OutputSink, OutputSinks, OutputStream, RedactedStream, RunContext, RunMessages, SkillContext,
+};
 use metier_core::policy::{CancelToken, OutputPolicy};
 
 /// Bytes at the end of a stream that are kept for the report of the process.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use metier_core::host::SkillContext;
+use metier_core::host::{RunMessages, SkillContext};
 
 /// That the supervisor was killed: by somebody else, or because it did not end the process in time.
 #[derive(Debug)]

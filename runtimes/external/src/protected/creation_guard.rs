@@ -18,9 +18,9 @@ use crate::protected::scan_result::{ScanNotes, Version};
 use crate::protected::top_names::TopNames;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::metier_dirs::{permission_dirs, resolve_existing};
-use metier_core::host::{HostPaths, SkillContext, git};
+use metier_core::host::{HostPaths, RunContext, RunMessages, SkillContext, git};
 use metier_core::policy::{
-    Access, Permissions, is_quarantined_name, run_on_open_paths, secret_paths_in_folders,
+    Access, Permissions, RunPermissions, is_quarantined_name, run_on_open_paths, secret_paths_in_folders,
 };
 use metier_sandbox::ProtectedPaths;
 

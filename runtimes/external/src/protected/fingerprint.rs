@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use metier_core::host::{FileId, SkillContext, file_id};
+use metier_core::host::{FileId, RunMessages, RunReporting, SkillContext, file_id};
 use metier_sandbox::ProtectedPaths;
 
 use crate::protected::creation_guard::list;

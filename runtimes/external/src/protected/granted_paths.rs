@@ -7,10 +7,10 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use crate::protected::scan_result::ScanResult;
-use metier_core::error::{ErrorKind, Hint, Result, SkillError};
+use metier_core::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
 use metier_core::executor::DefiningFiles;
-use metier_core::host::{Files, HostPaths, SkillContext, begins_with, git};
-use metier_core::policy::{Access, PathProtection, Permissions, is_within};
+use metier_core::host::{Files, HostPaths, RunContext, SkillContext, begins_with, git};
+use metier_core::policy::{Access, PathProtection, Permissions, RunPermissions, is_within};
 use metier_sandbox::PinnedPath;
 
 /// A path of the project that the run may change. It need not exist.

@@ -20,8 +20,8 @@ use crate::protected::path_errors::{is_dangling, is_inaccessible};
 use crate::protected::scan_result::{ScanNotes, ScanResult, Version};
 use metier_core::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir, may_be_metier_dir};
 use metier_core::host::temp_dirs::metier_dirs_in;
-use metier_core::host::{FileId, HostPaths, SkillContext, file_id, git};
-use metier_core::policy::{Access, PathProtection, runs_on_build};
+use metier_core::host::{FileId, HostPaths, RunContext, SkillContext, file_id, git};
+use metier_core::policy::{Access, PathProtection, RunPermissions, runs_on_build};
 use metier_sandbox::ProtectedPaths;
 
 /// Maximum number of entries that are scanned.

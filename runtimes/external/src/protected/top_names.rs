@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use metier_core::host::HostPaths;
-use metier_core::policy::{Permissions, is_quarantined_name};
+use metier_core::policy::{Permissions, RunPermissions, is_quarantined_name};
 
 use crate::protected::path_trace::PathTrace;
 use crate::protected::quarantine::entry_names;

@@ -23,7 +23,8 @@ use super::load;
 use metier_core::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use metier_core::host::{
-    ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext,
+    ContextBuilder, Files, LogLine, ProcessReport, Providers, RunContextBuilder, RunMessages, RunReporting,
+    SandboxReport, SkillContext,
 };
 use metier_core::policy::{
     CancelToken, Limits, OutputPolicy, PathProtection, Permissions, RequestedPermissions, SkillDigest,

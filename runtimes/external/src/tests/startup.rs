@@ -3,6 +3,7 @@
 use super::*;
 use crate::environment::is_inherited;
 use crate::interpreter::detect::Interpreter;
+use metier_core::host::RunContextBuilder;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

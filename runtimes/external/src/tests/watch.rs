@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::*;
 use metier_core::executor::WatchedAccess;
-use metier_core::host::{Extensions, RefusedAccess, RefusedTarget, SharedFacts};
+use metier_core::host::{
+    Extensions, RefusedAccess, RefusedTarget, RunContextBuilder, RunMessages, RunReporting, SharedFacts,
+};
 use metier_sandbox::{ForkServerSource, Launcher, SandboxLevel};
 
 /// Whether this is the test of that name in a process of its own, whose home and `PATH` are in this folder. If not, the test has passed

@@ -2,7 +2,7 @@
 //! the next.
 
 use super::*;
-use metier_core::host::{SecretProvider, SkillContext};
+use metier_core::host::{RunMessages, SecretProvider, SkillContext};
 use serde_json::json;
 
 /// Counts its runs, and does what it is told.
@@ -506,7 +506,9 @@ fn when_the_script_is_forgotten_nothing_of_it_lives_and_nothing_of_it_is_left() 
 #[test]
 fn who_waits_too_long_is_sent_home() {
     let mut stage = python(PYTHON);
-    stage.worker = Some(WorkerOptions::default().idle_timeout(Duration::from_millis(100)));
+    let mut worker = WorkerOptions::default();
+    worker.idle_timeout = Duration::from_millis(100);
+    stage.worker = Some(worker);
     let mark = stage.skill.path().to_str().unwrap().to_owned();
     let executor = stage.load().unwrap();
     value(stage.run_again(&*executor, json!({})));
@@ -521,7 +523,9 @@ fn who_waits_too_long_is_sent_home() {
 #[test]
 fn who_has_run_often_enough_makes_room() {
     let mut stage = python(PYTHON);
-    stage.worker = Some(WorkerOptions::default().runs(2));
+    let mut worker = WorkerOptions::default();
+    worker.runs = 2;
+    stage.worker = Some(worker);
     let executor = stage.load().unwrap();
     let counts: Vec<Value> = (0..5).map(|_| value(stage.run_again(&*executor, json!({})))).collect();
     assert_eq!(counts, [1, 2, 1, 2, 1]);

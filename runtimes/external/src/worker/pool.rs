@@ -20,8 +20,8 @@ use crate::worker::process::{WorkerProcess, WorkerResult};
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillInput;
 use metier_core::executor::idle_pool::IdlePool;
-use metier_core::host::{FolderId, RunOwner, SkillContext};
-use metier_core::policy::{Limits, Permissions, SandboxMode, SkillDigest};
+use metier_core::host::{FolderId, RunContext, RunOwner, SkillContext};
+use metier_core::policy::{Limits, Permissions, RunPermissions, SandboxMode, SkillDigest};
 
 /// Maximum number of idle workers of one script.
 const MAX_IDLE: usize = 8;

@@ -23,8 +23,8 @@ use crate::worker::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerReply, 
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::SkillInput;
 use metier_core::host::{
-    EnforcedLevel, NetworkReport, ProcessOutput, ProcessReport, Redaction, SandboxReport, SkillContext,
-    check_value_memory,
+    EnforcedLevel, NetworkReport, ProcessOutput, ProcessReport, Redaction, RunMessages, RunReporting,
+    SandboxReport, SkillContext, check_value_memory,
 };
 use metier_core::policy::WorkerOptions;
 use metier_sandbox::SupervisorReport;

@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use metier_core::error::{ErrorKind, Result, SkillError};
-use metier_core::executor::SkillInput;
+use metier_core::executor::{SkillInput, input_text};
 use metier_core::strict_json;
 
 /// The request with that id: `{"id": 1, "input": .., "args": [..]}`, with its newline.
 pub(crate) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
     let args = Value::from(input.args.clone());
     // The input may be large, so it is not copied into another value.
-    let input = input.json_text().unwrap_or_else(|| Value::Null.to_string());
+    let input = input_text(input).unwrap_or_else(|| Value::Null.to_string());
     format!("{{\"id\":{id},\"input\":{input},\"args\":{args}}}\n").into_bytes()
 }
 

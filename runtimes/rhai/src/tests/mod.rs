@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::load;
 use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::executor::{Script, SkillExecutor, SkillInput};
-use metier_core::host::{HostApiClient, SkillContext};
+use metier_core::host::{HostApiClient, RunContextBuilder, RunMessages, SkillContext};
 use metier_core::policy::{CancelToken, Limits, Watchdog};
 
 fn script(source: &str) -> Box<dyn SkillExecutor> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ECHO, fails, load, loaded, module, run, running, source};
 use metier_core::error::ErrorKind;
 use metier_core::executor::SkillInput;
-use metier_core::host::{Files, HttpClient, HttpRequest, HttpResponse, Providers, SkillContext};
+use metier_core::host::{Files, HttpClient, HttpRequest, HttpResponse, Providers, RunMessages, SkillContext};
 use metier_core::policy::{Limits, PathProtection, Permission, Permissions, RequestedPermissions};
 
 #[test]

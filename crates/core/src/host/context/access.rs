@@ -4,24 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Providers, SkillContext};
-use crate::error::{ErrorKind, Hint, Result, SkillError};
+use crate::error::{ErrorContext, ErrorKind, Hint, Result, SkillError};
+use crate::host::RunContext;
 use crate::host::call_access::{CallAccess, CallRecorder, is_digest_of};
-use crate::policy::{Permission, SandboxMode};
+use crate::policy::{Permission, RunPermissions, SandboxMode};
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Providers {
-    /// Whether settings and unsaved files come from where these come from: what a run that only reads gets from providers.
-    pub fn has_values_of(&self, others: &Self) -> bool {
-        fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-            match (one, other) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                (one, other) => one.is_none() && other.is_none(),
-            }
+/// Whether settings and unsaved files come from the same providers in both: what a run that only reads gets from providers.
+pub fn have_same_values(one: &Providers, other: &Providers) -> bool {
+    fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+        match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
         }
-        is_same(self.config.as_ref(), others.config.as_ref())
-            && is_same(self.files.as_ref(), others.files.as_ref())
     }
+    is_same(one.config.as_ref(), other.config.as_ref()) && is_same(one.files.as_ref(), other.files.as_ref())
 }
 
 impl SkillContext {
@@ -58,7 +54,7 @@ impl SkillContext {
     fn check_denials(&self, call: &CallAccess, recorded: &[Permission]) -> Result<()> {
         let is_new = |denied: &&Permission| !call.denied.iter().any(|known| *known == denied.to_string());
         let is_about =
-            |denied: &&Permission| recorded.iter().any(|permission| permission.has_name(denied.name()));
+            |denied: &&Permission| recorded.iter().any(|permission| permission.name() == denied.name());
         let mut denied = self.permissions().denied().iter();
         let Some(denied) = denied.find(|denied| is_new(denied) && is_about(denied)) else { return Ok(()) };
         let sentence = format!("the configuration denies {denied} to {} since", self.skill());
@@ -103,38 +99,65 @@ impl SkillContext {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
+/// What the calls of a run had, recorded in the journal of a plan, and checked where the plan goes on later.
+pub trait CallRecords: Sized {
     /// The journal path of this run's plan, if the caller wants a journal.
-    pub fn journal_file(&self) -> Option<&Path> {
+    fn journal_file(&self) -> Option<&Path>;
+
+    /// What tells the project of a run with a journal from another one at the same path.
+    fn journal_project(&self) -> Option<&str>;
+
+    /// The same context for a step whose calls are recorded.
+    fn with_call_recorder(self, recorder: Option<Arc<CallRecorder>>) -> Self;
+
+    /// Where what this run has is recorded: for the nearest step with a journal that led to it.
+    fn call_recorder(&self) -> Option<&CallRecorder>;
+
+    /// Records what a call of this run had, where that is recorded.
+    fn record_call(&self, call: CallAccess);
+
+    /// Records that a call of this run used its permissions of these kinds.
+    fn record_permissions(&self, is_meant: impl Fn(&Permission) -> bool);
+
+    /// Records all that this run has for a call of which nobody recorded what it had: the host's own provider made it.
+    fn record_unknown_call(&self);
+
+    /// What this run has, for the record of the call that its caller made.
+    fn access_of_call(&self) -> CallAccess;
+
+    /// Whether this run may have what a call of an earlier run had. Whoever decides about permissions is asked again for those that
+    /// are missing.
+    fn check_access(&self, call: &CallAccess) -> Result<()>;
+
+    /// Whether this run may make a call again that an earlier run made.
+    fn check_call(&self, call: &CallAccess) -> Result<()>;
+}
+
+#[doc(hidden)]
+impl CallRecords for SkillContext {
+    fn journal_file(&self) -> Option<&Path> {
         self.inner.journal.as_deref().map(|journal| &*journal.file)
     }
 
-    /// What tells the project of a run with a journal from another one at the same path.
-    pub fn journal_project(&self) -> Option<&str> {
+    fn journal_project(&self) -> Option<&str> {
         self.inner.journal.as_deref()?.project.as_deref()
     }
 
-    /// The same context for a step whose calls are recorded.
-    pub fn with_call_recorder(self, recorder: Option<Arc<CallRecorder>>) -> Self {
+    fn with_call_recorder(self, recorder: Option<Arc<CallRecorder>>) -> Self {
         Self { recorder, ..self }
     }
 
-    /// Where what this run has is recorded: for the nearest step with a journal that led to it.
-    pub fn call_recorder(&self) -> Option<&CallRecorder> {
+    fn call_recorder(&self) -> Option<&CallRecorder> {
         std::iter::successors(Some(self), |ctx| ctx.caller()).find_map(|ctx| ctx.recorder.as_deref())
     }
 
-    /// Records what a call of this run had, where that is recorded.
-    pub fn record_call(&self, call: CallAccess) {
+    fn record_call(&self, call: CallAccess) {
         if let Some(recorder) = self.call_recorder() {
             recorder.add_call(self.run_id(), call);
         }
     }
 
-    /// Records that a call of this run used its permissions of these kinds.
-    pub fn record_permissions(&self, is_meant: impl Fn(&Permission) -> bool) {
+    fn record_permissions(&self, is_meant: impl Fn(&Permission) -> bool) {
         if self.call_recorder().is_some() {
             self.record_call(CallAccess {
                 permissions: self.recorded_permissions(is_meant),
@@ -143,15 +166,13 @@ impl SkillContext {
         }
     }
 
-    /// Records all that this run has for a call of which nobody recorded what it had: the host's own provider made it.
-    pub fn record_unknown_call(&self) {
+    fn record_unknown_call(&self) {
         if self.call_recorder().is_some_and(|recorder| !recorder.has_calls(self.run_id())) {
             self.record_permissions(|_| true);
         }
     }
 
-    /// What this run has, for the record of the call that its caller made.
-    pub fn access_of_call(&self) -> CallAccess {
+    fn access_of_call(&self) -> CallAccess {
         let taken = |recorder: &CallRecorder| {
             (recorder.take_calls(self.run_id()), recorder.take_secrets(self.run_id()))
         };
@@ -160,9 +181,7 @@ impl SkillContext {
         CallAccess { permissions, secrets, calls, ..self.denials() }
     }
 
-    /// Whether this run may have what a call of an earlier run had. Whoever decides about permissions is asked again for those that
-    /// are missing.
-    pub fn check_access(&self, call: &CallAccess) -> Result<()> {
+    fn check_access(&self, call: &CallAccess) -> Result<()> {
         let mut recorded = Vec::new();
         for text in &call.permissions {
             let permission: Permission = text.parse()?;
@@ -178,8 +197,7 @@ impl SkillContext {
         Ok(())
     }
 
-    /// Whether this run may make a call again that an earlier run made.
-    pub fn check_call(&self, call: &CallAccess) -> Result<()> {
+    fn check_call(&self, call: &CallAccess) -> Result<()> {
         if call.skill.is_none() {
             return self.check_access(call);
         }

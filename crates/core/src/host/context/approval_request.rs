@@ -113,8 +113,6 @@ pub enum ConsentReason {
     CriticalSkill,
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl ApprovalNeed {
     /// The permissions that it asks for; `None` for a step that is done again and for a review, which are not about permissions.
     pub fn permissions(&self) -> Option<&[Permission]> {

@@ -12,7 +12,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
 use crate::host::run_id::RunId;
-use crate::policy::{CalledTool, Permission};
+use crate::host::{RunContext, RunMessages};
+use crate::policy::{CalledTool, Permission, RunPermissions};
 
 const WHO: &str = "the authorizer";
 
@@ -61,45 +62,7 @@ pub trait Authorizer: Send + Sync {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl SkillContext {
-    /// Asks the authorizer about this run, which was called with that input and these arguments; `denied` if it says no or gives no
-    /// answer, or the error of the stop.
-    pub fn authorize(
-        &self,
-        authorizer: &Arc<dyn Authorizer>,
-        (input, args): (Option<&Value>, &[String]),
-        tool: Option<CalledTool>,
-        is_for_model: bool,
-    ) -> Result<()> {
-        let redaction = self.redaction();
-        let request = AuthorizationRequest {
-            run: self.run_id(),
-            skill: self.skill().to_owned(),
-            qualified_name: self.qualified_name().map(str::to_owned),
-            callers: self.caller_names(),
-            project: self.project_root().map(PathBuf::from),
-            input: input.cloned().map(|input| redaction.value(input).into_inner()),
-            args: args.iter().map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
-            tool,
-            grants: self.permissions().effective(),
-            is_for_model,
-        };
-        let limit = catch_panic(WHO, ErrorKind::Unavailable, || Ok(authorizer.time_limit()));
-        let answer = limit.and_then(|limit| match limit {
-            Some(limit) => self.authorize_on_thread(authorizer, request, limit),
-            None => catch_panic(WHO, ErrorKind::Unavailable, || authorizer.authorize(self, &request)),
-        });
-        self.cancel().check()?;
-        answer.map_err(|error| {
-            let sentence =
-                format!("the run of skill {} was not authorized: {}", self.skill(), error.message());
-            let help = error.help().unwrap_or("the program that runs it decides by rules of its own");
-            SkillError::new(ErrorKind::Denied, sentence).with_help(help)
-        })
-    }
-
     fn authorize_on_thread(
         &self,
         authorizer: &Arc<dyn Authorizer>,
@@ -120,4 +83,39 @@ impl SkillContext {
         names.reverse();
         names
     }
+}
+
+/// Asks the authorizer about this run, which was called with that input and these arguments; `denied` if it says no or gives no
+/// answer, or the error of the stop.
+pub fn authorize(
+    ctx: &SkillContext,
+    authorizer: &Arc<dyn Authorizer>,
+    (input, args): (Option<&Value>, &[String]),
+    tool: Option<CalledTool>,
+    is_for_model: bool,
+) -> Result<()> {
+    let redaction = ctx.redaction();
+    let request = AuthorizationRequest {
+        run: ctx.run_id(),
+        skill: ctx.skill().to_owned(),
+        qualified_name: ctx.qualified_name().map(str::to_owned),
+        callers: ctx.caller_names(),
+        project: ctx.project_root().map(PathBuf::from),
+        input: input.cloned().map(|input| redaction.value(input).into_inner()),
+        args: args.iter().map(|arg| redaction.text(arg.clone()).into_inner()).collect(),
+        tool,
+        grants: ctx.permissions().effective(),
+        is_for_model,
+    };
+    let limit = catch_panic(WHO, ErrorKind::Unavailable, || Ok(authorizer.time_limit()));
+    let answer = limit.and_then(|limit| match limit {
+        Some(limit) => ctx.authorize_on_thread(authorizer, request, limit),
+        None => catch_panic(WHO, ErrorKind::Unavailable, || authorizer.authorize(ctx, &request)),
+    });
+    ctx.cancel().check()?;
+    answer.map_err(|error| {
+        let sentence = format!("the run of skill {} was not authorized: {}", ctx.skill(), error.message());
+        let help = error.help().unwrap_or("the program that runs it decides by rules of its own");
+        SkillError::new(ErrorKind::Denied, sentence).with_help(help)
+    })
 }

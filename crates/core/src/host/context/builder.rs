@@ -13,6 +13,7 @@ use crate::host::log::RunLog;
 use crate::host::redaction::Redaction;
 use crate::host::run_events::RunEvents;
 use crate::host::run_id::RunId;
+use crate::host::{RunContext, next_run_id};
 use crate::policy::{
     CancelToken, ConfigField, ExecutionMode, Limits, Permissions, RunArguments, SandboxMode, SkillDigest,
     ThreadBudget, WorkerOptions,
@@ -126,7 +127,7 @@ impl ContextBuilder {
     pub fn build(self) -> SkillContext {
         // Whether the folder exists is checked where it is used.
         crate::alloc_counter::ensure_reserve();
-        let run_id = self.run_id.unwrap_or_else(RunId::next);
+        let run_id = self.run_id.unwrap_or_else(next_run_id);
         let observed = |observer| RunEvents::new(observer, run_id, &self.skill, self.extensions.clone());
         let events = self.events.or_else(|| self.observer.map(observed));
         let inner = Arc::new(ContextInner {
@@ -181,122 +182,161 @@ impl ContextBuilder {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl ContextBuilder {
+/// What the engine sets of a run besides what a program that embeds metier can.
+pub trait RunContextBuilder: Sized {
     /// The skill's qualified name, if it has one.
-    pub fn qualified_name(mut self, name: impl Into<String>) -> Self {
+    fn qualified_name(self, name: impl Into<String>) -> Self;
+
+    /// The skill's own folder, for `asset`.
+    fn skill_files(self, files: Files) -> Self;
+
+    /// What the skill is called with, for an approver to see.
+    fn arguments(self, arguments: impl FnOnce() -> RunArguments) -> Self;
+
+    /// The identity of the run; a new one by default.
+    fn run_id(self, run: RunId) -> Self;
+
+    /// The span of the run, which its threads enter.
+    fn span(self, span: &tracing::Span) -> Self;
+
+    /// Where the events of the run go, in place of an observer.
+    fn events(self, events: Option<Arc<RunEvents>>) -> Self;
+
+    /// The values that the embedder attached to the invocation.
+    fn extensions(self, extensions: Extensions) -> Self;
+
+    /// What the engine and the runtimes know of the run.
+    fn facts(self, facts: SharedFacts) -> Self;
+
+    /// How strictly the sandbox of a process is required before the process may start; `required` by default.
+    fn sandbox_mode(self, mode: SandboxMode) -> Self;
+
+    /// Where scripts of embedded languages run; in process by default.
+    fn execution_mode(self, mode: ExecutionMode) -> Self;
+
+    /// The client that forwards its host API calls, if the host is another process.
+    fn host_api_client(self, host: Arc<dyn HostApiClient>) -> Self;
+
+    /// Whether the process of an external script is a worker that serves further runs; off by default.
+    fn worker(self, worker: Option<WorkerOptions>) -> Self;
+
+    /// The digest of the files that the worker may load, without which it serves one run.
+    fn worker_files(self, files: Option<SkillDigest>) -> Self;
+
+    /// The limits for skills that this one calls; its own by default.
+    fn callee_limits(self, limits: Limits) -> Self;
+
+    /// Bytes that host functions may hold for it at a time; its memory limit by default.
+    fn host_memory(self, bytes: u64) -> Self;
+
+    /// The thread budget besides its own thread; the default of a run if not set.
+    fn thread_budget(self, threads: ThreadBudget) -> Self;
+
+    /// The run whose skill calls this one. The log of this run goes to its caller's log, and it shares
+    /// its caller's thread budget.
+    fn called_by(self, caller: SkillContext) -> Self;
+
+    /// The journal of the plan, from which the plan can be resumed.
+    fn journal(self, file: impl Into<PathBuf>, project: Option<String>) -> Self;
+
+    /// The settings and secrets that the skill declares.
+    fn config_fields(self, fields: Option<Arc<[ConfigField]>>) -> Self;
+}
+
+#[doc(hidden)]
+impl RunContextBuilder for ContextBuilder {
+    fn qualified_name(mut self, name: impl Into<String>) -> Self {
         self.qualified_name = Some(name.into());
         self
     }
 
-    /// The skill's own folder, for `asset`.
-    pub fn skill_files(mut self, files: Files) -> Self {
+    fn skill_files(mut self, files: Files) -> Self {
         self.skill_files = Some(Box::new(files));
         self
     }
 
-    /// What the skill is called with, for an approver to see.
-    pub fn arguments(mut self, arguments: impl FnOnce() -> RunArguments) -> Self {
+    fn arguments(mut self, arguments: impl FnOnce() -> RunArguments) -> Self {
         self.permissions = self.permissions.map(|permissions| permissions.with_arguments(arguments));
         self
     }
 
-    /// The identity of the run; a new one by default.
-    pub fn run_id(mut self, run: RunId) -> Self {
+    fn run_id(mut self, run: RunId) -> Self {
         self.run_id = Some(run);
         self
     }
 
-    /// The span of the run, which its threads enter.
-    pub fn span(mut self, span: &tracing::Span) -> Self {
+    fn span(mut self, span: &tracing::Span) -> Self {
         self.span = (!span.is_disabled()).then(|| Box::new(span.clone()));
         self
     }
 
-    /// Where the events of the run go, in place of an observer.
-    pub fn events(mut self, events: Option<Arc<RunEvents>>) -> Self {
+    fn events(mut self, events: Option<Arc<RunEvents>>) -> Self {
         self.events = events;
         self
     }
 
-    /// The values that the embedder attached to the invocation.
-    pub fn extensions(mut self, extensions: Extensions) -> Self {
+    fn extensions(mut self, extensions: Extensions) -> Self {
         self.extensions = extensions;
         self
     }
 
-    /// What the engine and the runtimes know of the run.
-    pub fn facts(mut self, facts: SharedFacts) -> Self {
+    fn facts(mut self, facts: SharedFacts) -> Self {
         self.facts = facts;
         self
     }
 
-    /// How strictly the sandbox of a process is required before the process may start; `required` by default.
-    pub fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
+    fn sandbox_mode(mut self, mode: SandboxMode) -> Self {
         self.sandbox_mode = mode;
         self
     }
 
-    /// Where scripts of embedded languages run; in process by default.
-    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+    fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self
     }
 
-    /// The client that forwards its host API calls, if the host is another process.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "there are no worker processes there"))]
-    pub fn host_api_client(mut self, host: Arc<dyn HostApiClient>) -> Self {
+    fn host_api_client(mut self, host: Arc<dyn HostApiClient>) -> Self {
         self.host_api_client = Some(host);
         self
     }
 
-    /// Whether the process of an external script is a worker that serves further runs; off by default.
-    pub fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
+    fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
         self.worker = worker;
         self
     }
 
-    /// The digest of the files that the worker may load, without which it serves one run.
-    pub fn worker_files(mut self, files: Option<SkillDigest>) -> Self {
+    fn worker_files(mut self, files: Option<SkillDigest>) -> Self {
         self.worker_files = files.map(Box::new);
         self
     }
 
-    /// The limits for skills that this one calls; its own by default.
-    pub fn callee_limits(mut self, limits: Limits) -> Self {
+    fn callee_limits(mut self, limits: Limits) -> Self {
         self.callee_limits = Some(Box::new(limits));
         self
     }
 
-    /// Bytes that host functions may hold for it at a time; its memory limit by default.
-    pub fn host_memory(mut self, bytes: u64) -> Self {
+    fn host_memory(mut self, bytes: u64) -> Self {
         self.host_memory = Some(bytes);
         self
     }
 
-    /// The thread budget besides its own thread; the default of a run if not set.
-    pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
+    fn thread_budget(mut self, threads: ThreadBudget) -> Self {
         self.thread_budget = Some(threads);
         self
     }
 
-    /// The run whose skill calls this one. The log of this run goes to its caller's log, and it shares
-    /// its caller's thread budget.
-    pub fn called_by(mut self, caller: SkillContext) -> Self {
+    fn called_by(mut self, caller: SkillContext) -> Self {
         self.thread_budget = Some(caller.thread_budget().clone());
         self.caller = Some(caller);
         self
     }
 
-    /// The journal of the plan, from which the plan can be resumed.
-    pub fn journal(mut self, file: impl Into<PathBuf>, project: Option<String>) -> Self {
+    fn journal(mut self, file: impl Into<PathBuf>, project: Option<String>) -> Self {
         self.journal = Some(Box::new(JournalPlace { file: file.into(), project }));
         self
     }
 
-    /// The settings and secrets that the skill declares.
-    pub fn config_fields(mut self, fields: Option<Arc<[ConfigField]>>) -> Self {
+    fn config_fields(mut self, fields: Option<Arc<[ConfigField]>>) -> Self {
         self.config_fields = fields;
         self
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{FileProvider, SkillContext};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::RunContext;
 use crate::host::catch_panic::catch_panic;
 use crate::host::files::{ChangeDecision, FileChange, FileEditor};
 use crate::host::provider_thread::run_on_provider_thread;

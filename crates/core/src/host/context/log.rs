@@ -1,12 +1,15 @@
-//! Log lines and progress of a run, with the values of its secrets removed.
+//! Log lines, progress and events of a run, with the values of its secrets removed.
 
 use std::sync::PoisonError;
 
 use super::SkillContext;
+use super::access::CallRecords;
+use super::run_context::RunContext;
 use crate::error::Result;
 use crate::host::event::EventKind;
 use crate::host::log::{LogLevel, LogLine, Progress, RunLog};
 use crate::host::redaction::{Redacted, Redaction};
+use crate::host::run_events::RunEvents;
 
 impl SkillContext {
     /// Writes a log line, without secrets; `output` when the log is full.
@@ -60,16 +63,65 @@ impl SkillContext {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
+/// What a run says while it goes on, to its log and its observer, and the secrets that nothing of it shows.
+pub trait RunMessages: Sized {
+    /// Whether somebody observes the run.
+    fn is_observed(&self) -> bool;
+
+    /// Where the events of the run go, if somebody observes it.
+    fn events(&self) -> Option<&RunEvents>;
+
+    /// Notifies the observer, if there is one, without secrets.
+    fn notify(&self, kind: impl FnOnce() -> EventKind);
+
     /// Logs a warning. If the log is full, the run does not fail.
-    pub fn warn(&self, message: impl Into<String>) {
+    fn warn(&self, message: impl Into<String>);
+
+    /// Writes a log line at most once for the run and all that it calls.
+    fn log_once(&self, level: LogLevel, message: String) -> Result<()>;
+
+    /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.
+    fn learn_secret(&self, name: &str, value: &str);
+
+    /// From now on, secrets that were given to other runs are replaced by their names in the output of this run and of those that
+    /// called it.
+    fn learn_secrets(&self, others: &Redaction);
+
+    /// The secrets to remove from the run's messages: its own, and those of the runs that called it, since its messages are cut
+    /// and kept where their origin is not known.
+    fn redaction(&self) -> &Redaction;
+
+    /// The secrets to remove from its value: its own. Its caller's secrets may be returned to the caller.
+    fn value_redaction(&self) -> &Redaction;
+
+    /// The log so far, without secrets that were added since (including those that span several lines); empty afterwards.
+    fn take_log(&self) -> Vec<LogLine>;
+
+    /// The same log, for what is redacted as well.
+    fn take_redacted_log(&self) -> Redacted<Vec<LogLine>>;
+}
+
+#[doc(hidden)]
+impl RunMessages for SkillContext {
+    fn is_observed(&self) -> bool {
+        self.inner.events.is_some()
+    }
+
+    fn events(&self) -> Option<&RunEvents> {
+        self.inner.events.as_deref()
+    }
+
+    fn notify(&self, kind: impl FnOnce() -> EventKind) {
+        if let Some(events) = &self.inner.events {
+            events.notify(self.redaction(), kind());
+        }
+    }
+
+    fn warn(&self, message: impl Into<String>) {
         self.log(LogLevel::Warn, message).ok();
     }
 
-    /// Writes a log line at most once for the run and all that it calls.
-    pub fn log_once(&self, level: LogLevel, message: String) -> Result<()> {
+    fn log_once(&self, level: LogLevel, message: String) -> Result<()> {
         if self.is_first_time(format!("{}: {message}", self.skill())) {
             self.log(level, message)
         } else {
@@ -77,8 +129,7 @@ impl SkillContext {
         }
     }
 
-    /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.
-    pub fn learn_secret(&self, name: &str, value: &str) {
+    fn learn_secret(&self, name: &str, value: &str) {
         if let Some(recorder) = self.call_recorder() {
             recorder.add_secret(self.run_id(), name, value);
         }
@@ -86,34 +137,27 @@ impl SkillContext {
         runs.for_each(|ctx| ctx.inner.redaction.learn(name, value));
     }
 
-    /// From now on, secrets that were given to other runs are replaced by their names in the output of this run and of those that
-    /// called it.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
-    pub fn learn_secrets(&self, others: &Redaction) {
+    fn learn_secrets(&self, others: &Redaction) {
         self.inner.redaction.learn_from(others);
         if let Some(caller) = &self.inner.caller {
             caller.learn_secrets(others);
         }
     }
 
-    /// The secrets to remove from the run's messages: its own, and those of the runs that called it, since its messages are cut
-    /// and kept where their origin is not known.
-    pub fn redaction(&self) -> &Redaction {
+    fn redaction(&self) -> &Redaction {
         // A caller learns the secrets of the skills that it calls.
         self.inner.caller.as_ref().map_or(&self.inner.redaction, |caller| caller.redaction())
     }
 
-    /// The secrets to remove from its value: its own. Its caller's secrets may be returned to the caller.
-    pub fn value_redaction(&self) -> &Redaction {
+    fn value_redaction(&self) -> &Redaction {
         &self.inner.redaction
     }
 
-    /// The log so far, without secrets that were added since (including those that span several lines); empty afterwards.
-    pub fn take_log(&self) -> Vec<LogLine> {
+    fn take_log(&self) -> Vec<LogLine> {
         self.take_redacted_log().into_inner()
     }
 
-    pub fn take_redacted_log(&self) -> Redacted<Vec<LogLine>> {
+    fn take_redacted_log(&self) -> Redacted<Vec<LogLine>> {
         let lines = self.inner.log.take().into_iter().map(|line| (line.level, line.message));
         let (levels, messages): (Vec<_>, Vec<_>) = lines.unzip();
         let of_level = |(level, message)| LogLine { level, message };

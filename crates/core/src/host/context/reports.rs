@@ -9,6 +9,7 @@ use crate::host::redaction::Redacted;
 use crate::host::refused_access::RefusedAccess;
 use crate::host::report::{ProcessReport, SandboxReport};
 use crate::host::steps::StepReport;
+use crate::host::{RunMessages, weaker_report};
 
 /// Of what a run and the skills that it calls were refused, the most that is listed.
 const MAX_REFUSED: usize = 1000;
@@ -30,28 +31,60 @@ fn count_or_add(known: &mut Vec<RefusedAccess>, refused: &RefusedAccess) -> bool
     has_room
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
+/// What a run reports besides its value.
+pub trait RunReporting: Sized {
     /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the
     /// length that a report repeats.
-    pub fn report_steps(&self, steps: Vec<StepReport>) {
+    fn report_steps(&self, steps: Vec<StepReport>);
+
+    /// The recorded step reports of the run's plan; empty afterwards.
+    fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>>;
+
+    /// Records how the run's process ended, also when the run fails.
+    fn report_process(&self, report: ProcessReport);
+
+    /// Records what the sandbox refused the run, or a skill that it called, also when it ends well. What was refused before is counted.
+    fn report_refused_accesses(&self, refused: Vec<RefusedAccess>);
+
+    /// What was refused so far, without secrets; empty afterwards.
+    fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>>;
+
+    /// Adds to the report of the run's process what that left.
+    fn report_leftovers(&self, left: Vec<Leftover>);
+
+    /// From now on, records what the run reads through the host API.
+    fn record_reads(&self);
+
+    /// What the run read, if that is recorded.
+    fn reads(&self) -> Option<&Arc<ReadRecord>>;
+
+    /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has
+    /// none.
+    fn report_sandbox(&self, report: SandboxReport);
+
+    /// Records that a protected path was not protected until the end of the run. Returns whether the sandbox protected them before.
+    fn report_lost_protection(&self) -> bool;
+
+    /// The sandbox report recorded so far; empty afterwards.
+    fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>);
+}
+
+#[doc(hidden)]
+impl RunReporting for SkillContext {
+    fn report_steps(&self, steps: Vec<StepReport>) {
         *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
     }
 
-    /// The recorded step reports of the run's plan; empty afterwards.
-    pub fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
+    fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
         let steps = std::mem::take(&mut *self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner));
         self.redaction().steps(steps)
     }
 
-    /// Records how the run's process ended, also when the run fails.
-    pub fn report_process(&self, report: ProcessReport) {
+    fn report_process(&self, report: ProcessReport) {
         self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).process = Some(Box::new(report));
     }
 
-    /// Records what the sandbox refused the run, or a skill that it called, also when it ends well. What was refused before is counted.
-    pub fn report_refused_accesses(&self, refused: Vec<RefusedAccess>) {
+    fn report_refused_accesses(&self, refused: Vec<RefusedAccess>) {
         if refused.is_empty() {
             return;
         }
@@ -65,51 +98,45 @@ impl SkillContext {
         }
     }
 
-    /// What was refused so far, without secrets; empty afterwards.
-    pub fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>> {
+    fn take_redacted_refused_accesses(&self) -> Redacted<Vec<RefusedAccess>> {
         let refused = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).refused.take();
         self.redaction().refused_accesses(refused.map(|refused| *refused).unwrap_or_default())
     }
 
-    /// Adds to the report of the run's process what that left.
-    pub fn report_leftovers(&self, left: Vec<Leftover>) {
+    fn report_leftovers(&self, left: Vec<Leftover>) {
         if let Some(report) = &mut self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner).process {
             report.left = left;
         }
     }
 
-    /// From now on, records what the run reads through the host API.
-    pub fn record_reads(&self) {
+    fn record_reads(&self) {
         self.inner.reads.get_or_init(Arc::default);
     }
 
-    /// What the run read, if that is recorded.
-    pub fn reads(&self) -> Option<&Arc<ReadRecord>> {
+    fn reads(&self) -> Option<&Arc<ReadRecord>> {
         self.inner.reads.get()
     }
 
-    /// The same context, whose calls log nothing.
-    pub(in crate::host) fn without_log(self) -> Self {
-        Self { is_silent: true, ..self }
-    }
-
-    /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has
-    /// none.
-    pub fn report_sandbox(&self, report: SandboxReport) {
+    fn report_sandbox(&self, report: SandboxReport) {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.sandbox = Some(reports.sandbox.map_or(report, |earlier| earlier.weaker(report)));
+        reports.sandbox = Some(reports.sandbox.map_or(report, |earlier| weaker_report(earlier, report)));
     }
 
-    /// Records that a protected path was not protected until the end of the run. Returns whether the sandbox protected them before.
-    pub fn report_lost_protection(&self) -> bool {
+    fn report_lost_protection(&self) -> bool {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(report) = &mut reports.sandbox else { return false };
         std::mem::take(&mut report.protected_paths)
     }
 
-    /// The sandbox report recorded so far; empty afterwards.
-    pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
+    fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         let mut reports = self.inner.reports.lock().unwrap_or_else(PoisonError::into_inner);
         (reports.process.take().map(|report| *report), reports.sandbox.take())
+    }
+}
+
+impl SkillContext {
+    /// The same context, whose calls log nothing.
+    pub(in crate::host) fn without_log(self) -> Self {
+        Self { is_silent: true, ..self }
     }
 }

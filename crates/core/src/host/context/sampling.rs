@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use super::SkillContext;
 use super::sample_stream::SampleStream;
 use crate::host::event::EventKind;
+use crate::host::{RunContext, RunMessages};
 
 /// Maximum bytes of text in one event.
 const MAX_EVENT_BYTES: usize = 8 << 10;

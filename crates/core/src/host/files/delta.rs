@@ -357,6 +357,7 @@ mod tests {
 
     use super::*;
     use crate::host::Files;
+    use crate::host::files::FilesView;
     use crate::policy::CancelToken;
 
     /// A tree with a file at each of these paths, the folder for changes, and what a run sees.
@@ -391,8 +392,7 @@ mod tests {
         }
 
         fn list(&self, path: &str) -> String {
-            self.files
-                .unrestricted()
+            FilesView::unrestricted(&self.files)
                 .list(path)
                 .map_or_else(|error| error.to_string(), |names| names.join(" "))
         }
@@ -409,7 +409,7 @@ mod tests {
                 let root = fixture.files.root().to_owned();
                 fixture.files = Files::of_delta(&fixture.delta, &root).unwrap();
             }
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             view.write("a/one", b"changed").unwrap();
             view.append("a/two", b"+").unwrap();
             view.append("a/three", b"new").unwrap();
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn folders_are_removed_only_when_they_are_empty() {
         let fixture = Fixture::new(&["a/one", "a/two"]);
-        let view = fixture.files.unrestricted();
+        let view = FilesView::unrestricted(&fixture.files);
         view.write("a/three", b"").unwrap();
         for name in ["one", "two", "three"] {
             let refused = view.remove("a").unwrap_err().to_string();
@@ -461,10 +461,10 @@ mod tests {
     #[test]
     fn a_part_of_the_tree_has_the_same_changes() {
         let fixture = Fixture::new(&["a/b/c", "a/d"]);
-        fixture.files.unrestricted().remove("a/b/c").unwrap();
+        FilesView::unrestricted(&fixture.files).remove("a/b/c").unwrap();
         let part = fixture.files.open_below(Path::new("a")).unwrap();
-        part.unrestricted().write("b/new", b"new").unwrap();
-        assert_eq!(part.unrestricted().list("b").unwrap(), ["new"]);
+        FilesView::unrestricted(&part).write("b/new", b"new").unwrap();
+        assert_eq!(FilesView::unrestricted(&part).list("b").unwrap(), ["new"]);
         assert_eq!(fixture.list("a/b"), "new");
         assert_eq!(fs::read(fixture.in_upper("a/b/new")).unwrap(), b"new");
         assert!(fixture.in_tree("a/b/c").exists());
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn every_entry_of_a_walk_is_the_one_that_the_run_sees() {
         let fixture = Fixture::new(&["a/one", "a/two", "b"]);
-        let view = fixture.files.unrestricted();
+        let view = FilesView::unrestricted(&fixture.files);
         view.write("a/one", b"longer than before").unwrap();
         view.remove("b").unwrap();
         let mut found = Vec::new();
@@ -505,7 +505,7 @@ mod tests {
             }
             symlink(root.join("d"), fixture.in_tree("absolute")).unwrap();
             symlink(fixture.stage.path(), fixture.in_tree("stage")).unwrap();
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             view.write("relative/by-link", b"1").unwrap();
             view.write("absolute/file", b"2").unwrap();
             view.append("file", b"3").unwrap();
@@ -530,7 +530,7 @@ mod tests {
             let fixture = Fixture::new(&["one"]);
             let outside = fixture.stage.path().join("outside");
             fs::hard_link(fixture.in_tree("one"), &outside).unwrap();
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             let refused = view.append("one", b"x").unwrap_err().to_string();
             assert!(refused.contains("it has several hard links"), "{refused}");
             view.write("one", b"x").unwrap();
@@ -548,7 +548,7 @@ mod tests {
             set_mode("read-only", 0o444);
             set_mode("private", 0o600);
             set_mode("closed", 0o555);
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             for refused in [view.write("read-only", b"x"), view.append("read-only", b"x")] {
                 assert!(refused.unwrap_err().to_string().contains("it is read-only"));
             }
@@ -573,7 +573,7 @@ mod tests {
             let outside = fixture.stage.path().join("outside");
             fs::create_dir(&outside).unwrap();
             fs::write(outside.join("file"), "outside").unwrap();
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             view.write("new/file", b"1").unwrap();
             fs::remove_dir_all(fixture.in_upper("new")).unwrap();
             symlink(&outside, fixture.in_upper("new")).unwrap();
@@ -596,14 +596,16 @@ mod tests {
                     let files = &fixture.files;
                     scope.spawn(move || {
                         for _ in 0..50 {
-                            files.unrestricted().append("log", b"\n").unwrap();
-                            files.unrestricted().write(&format!("new/{number}"), b"x").unwrap();
+                            FilesView::unrestricted(files).append("log", b"\n").unwrap();
+                            FilesView::unrestricted(files).write(&format!("new/{number}"), b"x").unwrap();
                         }
-                        files.unrestricted().remove_all("gone", &CancelToken::new()).unwrap_or_default();
+                        FilesView::unrestricted(files)
+                            .remove_all("gone", &CancelToken::new())
+                            .unwrap_or_default();
                     });
                 }
             });
-            let view = fixture.files.unrestricted();
+            let view = FilesView::unrestricted(&fixture.files);
             assert_eq!(view.text("log").unwrap(), format!("log{}", "\n".repeat(200)));
             assert_eq!((fixture.list(""), fixture.list("new")), ("log new".into(), "0 1 2 3".into()));
         }

@@ -12,7 +12,7 @@ use super::view::FilesView;
 use super::walk::{WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result};
 use crate::host::file_stat::file_id;
-use crate::policy::{CancelToken, PathProtection};
+use crate::policy::{CancelToken, PathProtection, RunPermissions};
 
 impl FilesView<'_> {
     /// Refuses a file that is a secret under another name. Checked after opening: only then is its number of hard links known.

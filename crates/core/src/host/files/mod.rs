@@ -179,12 +179,6 @@ impl Files {
         }
     }
 
-    /// The same tree, opened component by component, as on systems without `openat2`.
-    #[doc(hidden)]
-    pub fn portable(self) -> Self {
-        Self { backend: self::open::PORTABLE, ..self }
-    }
-
     /// The metadata of a path without symbolic links; the empty path is the root.
     fn metadata_nofollow(&self, path: &Path) -> io::Result<Metadata> {
         let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
@@ -219,6 +213,11 @@ impl Files {
     pub fn root(&self) -> &Path {
         &self.root
     }
+}
+
+/// The same tree, opened component by component, as on systems without `openat2`.
+pub fn portable(files: Files) -> Files {
+    Files { backend: self::open::PORTABLE, ..files }
 }
 
 impl Delta {

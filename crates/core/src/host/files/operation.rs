@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorContext, ErrorKind, SkillError};
 use crate::policy::Access;
 
 /// An operation on a path; reads as `failed to read notes.txt`.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::host::FileId;
 use crate::host::files::operation::FileOperation;
 use crate::host::memory::HostMemoryReservation;
-use crate::policy::Permissions;
+use crate::policy::{Permissions, RunPermissions};
 
 /// The cache of protected paths in a project. Lives as long as a run.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::unsaved::check_shown;
 use crate::host::io_error::into_io_error;
 use crate::host::memory::HostMemoryReservation;
-use crate::policy::{Access, CancelToken};
+use crate::policy::{Access, CancelToken, RunPermissions};
 
 impl FilesView<'_> {
     /// Removes a file, an empty folder, or a symbolic link itself, never its target. The root cannot be removed.

@@ -8,6 +8,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
 use crate::host::files::view::FilesView;
 use crate::host::files::{Files, name_encoding};
+use crate::policy::RunPermissions;
 
 /// Whether the last component of a path is followed if it is a symbolic link.
 #[derive(Clone, Copy, PartialEq)]

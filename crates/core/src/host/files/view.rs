@@ -6,20 +6,6 @@ use crate::error::{ErrorKind, Hint, LimitKind, Result, SkillError};
 use crate::host::memory::{HostMemoryReservation, OperationLimits};
 use crate::policy::Permissions;
 
-impl Files {
-    /// The files that a run with these permissions may access.
-    #[doc(hidden)]
-    pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
-        FilesView { permissions: Some(permissions), ..self.unrestricted() }
-    }
-
-    /// The files without permission checks, for code that works for the user and not for a script.
-    #[doc(hidden)]
-    pub fn unrestricted(&self) -> FilesView<'_> {
-        FilesView { files: self, permissions: None, label: "the project", limits: None, editor: None }
-    }
-}
-
 /// The files that one run may access. Paths are relative to the root, as `relative_path` returns them. The caller has checked the
 /// permission for the path itself; targets of symbolic links and paths below a folder are checked against the permissions here.
 #[derive(Clone, Copy)]
@@ -33,6 +19,16 @@ pub struct FilesView<'a> {
 }
 
 impl<'a> FilesView<'a> {
+    /// The files without permission checks, for code that works for the user and not for a script.
+    pub fn unrestricted(files: &'a Files) -> Self {
+        Self { files, permissions: None, label: "the project", limits: None, editor: None }
+    }
+
+    /// The files that a run with these permissions may access.
+    pub fn with_permissions(files: &'a Files, permissions: &'a Permissions) -> Self {
+        Self { permissions: Some(permissions), ..Self::unrestricted(files) }
+    }
+
     /// The same files for a run: operations respect its memory limit and stop when it is cancelled.
     pub(crate) fn with_limits(self, limits: OperationLimits<'a>) -> Self {
         Self { limits: Some(limits), ..self }

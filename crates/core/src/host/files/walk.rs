@@ -14,7 +14,7 @@ use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::view::FilesView;
 use crate::host::io_error::{into_io_error, is_skill_error};
 use crate::host::memory::HostMemoryReservation;
-use crate::policy::{Access, CancelToken};
+use crate::policy::{Access, CancelToken, RunPermissions};
 
 /// Maximum results in one answer.
 pub(super) const MAX_RESULTS: usize = 100_000;

@@ -37,7 +37,6 @@ impl FilesView<'_> {
     }
 
     /// Creates a file with these bytes of a source; missing folders are created. What is at its path stays, and the call fails.
-    #[doc(hidden)]
     pub fn create_file(&self, path: &str, source: impl Read, bytes: u64) -> Result<()> {
         let operation = FileOperation::write("create", path);
         let source = RefCell::new(source.take(bytes));

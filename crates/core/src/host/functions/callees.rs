@@ -10,7 +10,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::RunThreadGuard;
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::{
-    Args, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic, memory_size,
+    Args, RunContext, SampleMessage, SampleRequest, SampleRole, SkillContext, ToolProvider, catch_panic,
+    memory_size,
 };
 use crate::policy::split_tool_name;
 use crate::suggestion::{closest, did_you_mean};

@@ -13,7 +13,7 @@ use super::read::Encoding;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::http::{missing_client_error, require_below, url_host, validate_headers};
-use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, memory_size};
+use crate::host::{Args, HttpRequest, HttpResponse, RunContext, SkillContext, enter_secrets, memory_size};
 
 pub(super) const HTTP: HostFunction = HostFunction {
     name: "http",
@@ -141,7 +141,7 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let Some(client) = &ctx.providers().http else {
         return Err(missing_client_error(&host));
     };
-    ctx.enter_secrets();
+    enter_secrets(ctx);
     if !ctx.secret_broker().is_empty() {
         // The request with the secrets, and as it was.
         reservation.add(2 * request.body.as_ref().map_or(0, Vec::len) as u64)?;
@@ -255,7 +255,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::host::{HttpClient, Providers};
+    use crate::host::{HttpClient, Providers, RunContextBuilder};
     use crate::policy::{Limits, PathProtection, Permissions, RequestedPermissions};
 
     /// Answers every request with the same, and remembers the last.

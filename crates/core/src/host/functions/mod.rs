@@ -15,7 +15,10 @@ mod walk_results;
 mod write;
 
 pub(super) use callees::is_own_tool;
-pub use secret_requests::misplaced_text;
-pub use settings::{ConfigState, WITHHELD, WITHHELD_HELP, config_help, config_hint};
+pub use secret_requests::{enter_secrets, misplaced_text, run_secrets};
+pub use settings::{
+    ConfigState, WITHHELD, WITHHELD_HELP, config_from_environment, config_help, config_hint, config_states,
+    has_secret_instead_of, require_setting_variable, secret_from_environment, skill_settings,
+};
 pub(super) use settings::{read_secret, read_value};
 pub use table::{function, functions};

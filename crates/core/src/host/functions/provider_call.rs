@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::SkillContext;
 use crate::host::catch_panic::catch_panic;
 use crate::host::provider_thread::run_on_provider_thread;
+use crate::host::{RunContext, SkillContext};
 
 /// The result of a provider, called on a thread of its own; a panic is `unavailable`. When the run stops, its error is returned
 /// whatever the provider does.

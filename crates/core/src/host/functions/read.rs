@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::host::files::{FilesView, path_below};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
-use crate::host::{Args, SkillContext};
-use crate::policy::Access;
+use crate::host::{Args, RunContext, SkillContext};
+use crate::policy::{Access, RunPermissions};
 
 pub(super) const READ_FILE: HostFunction = HostFunction {
     name: "read_file",
@@ -129,8 +129,7 @@ fn asset(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let path = path_below(args.text(0), Some(files.root()), SKILL_FOLDER_LABEL)?;
     // The folder may be a checkout, or the project itself.
     ctx.permissions().require(&Access::read(path.as_str()), format_args!("failed to read {path}"))?;
-    let view = files
-        .with_permissions(ctx.permissions())
+    let view = FilesView::with_permissions(files, ctx.permissions())
         .with_label(SKILL_FOLDER_LABEL)
         .with_limits(ctx.operation_limits());
     content(view, &path, &args.options(1)?)

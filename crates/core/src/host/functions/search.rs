@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::{Entry, Grep, GrepMatch, WalkFilter};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::functions::walk_results::{AnswerOverhead, collect_entries, log_skipped};
-use crate::host::{Args, SkillContext};
+use crate::host::{Args, RunContext, SkillContext};
 
 pub(super) const GREP: HostFunction = HostFunction {
     name: "grep",

@@ -5,52 +5,51 @@ use std::sync::Arc;
 
 use super::provider_call::call_provider;
 use super::settings::read_secret;
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorContext, ErrorKind, Result, SkillError};
 use crate::host::http::{is_encrypted, url_host_and_port, url_origin};
 use crate::host::log::LogLevel;
 use crate::host::secret_broker::{
     HostSecrets, RunSecrets, SecretBroker, is_dropped_header, unsearchable_answer,
 };
 use crate::host::{HttpClient, HttpRequest, HttpResponse, SecretProvider, SkillContext};
+use crate::policy::RunPermissions;
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
 impl SkillContext {
     /// The secrets that the run and those that called it use in requests and do not read.
-    pub fn secret_broker(&self) -> &Arc<SecretBroker> {
+    pub(crate) fn secret_broker(&self) -> &Arc<SecretBroker> {
         match self.caller() {
             Some(caller) => caller.secret_broker(),
             None => self.broker_cell().get_or_init(Arc::default),
         }
     }
 
-    /// The secrets of the run.
-    pub fn run_secrets(&self) -> RunSecrets {
-        RunSecrets::new(self.secret_broker().clone(), self.run_id())
-    }
-
     /// What a host may see at this port of the secrets of the run.
-    pub fn secrets_for(&self, host: &str, port: u16) -> Arc<HostSecrets> {
+    pub(crate) fn secrets_for(&self, host: &str, port: u16) -> Arc<HostSecrets> {
         self.secret_broker().for_host(self.run_id(), host, port)
     }
+}
 
-    /// Lets answers be searched for all secrets that the run may use, whether or not the script has asked for their placeholders.
-    pub fn enter_secrets(&self) {
-        if !self.begins_to_enter_secrets() {
-            return;
-        }
-        for name in self.permitted_secret_names() {
-            let is_bound = || {
-                let (provider, asked) = (self.providers().secrets.as_ref()?, name.clone());
-                call_provider(self, provider, "secrets", move |provider, ctx| {
-                    Ok(SecretProvider::hosts(provider, ctx, &asked))
-                })
-                .ok()?
-            };
-            if !self.permissions().secret_hosts(&name).is_empty() || is_bound().is_some() {
-                // Who wants it and does not get it is told so by `ctx.secret`.
-                read_secret(self, &name).ok();
-            }
+/// The secrets of the run.
+pub fn run_secrets(ctx: &SkillContext) -> RunSecrets {
+    RunSecrets::new(ctx.secret_broker().clone(), ctx.run_id())
+}
+
+/// Lets answers be searched for all secrets that the run may use, whether or not the script has asked for their placeholders.
+pub fn enter_secrets(ctx: &SkillContext) {
+    if !ctx.begins_to_enter_secrets() {
+        return;
+    }
+    for name in ctx.permitted_secret_names() {
+        let is_bound = || {
+            let (provider, asked) = (ctx.providers().secrets.as_ref()?, name.clone());
+            call_provider(ctx, provider, "secrets", move |provider, ctx| {
+                Ok(SecretProvider::hosts(provider, ctx, &asked))
+            })
+            .ok()?
+        };
+        if !ctx.permissions().secret_hosts(&name).is_empty() || is_bound().is_some() {
+            // Who wants it and does not get it is told so by `ctx.secret`.
+            read_secret(ctx, &name).ok();
         }
     }
 }

@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Hint, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
-use crate::host::{Args, ConfigProvider, SecretOrigin, SecretProvider, SkillContext};
-use crate::policy::{Access, ConfigField, ConfigRequirement};
+use crate::host::{
+    Args, ConfigProvider, RunContext, RunMessages, SecretOrigin, SecretProvider, SkillContext,
+};
+use crate::policy::{Access, ConfigField, ConfigRequirement, RunPermissions};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
     name: "config",
@@ -107,7 +109,7 @@ impl SkillContext {
         let mut values = self.provided_values()?;
         let fields = self.config_fields();
         if !fields.is_empty() {
-            for (key, value) in self.config_from_environment() {
+            for (key, value) in config_from_environment(self) {
                 values.entry(key).or_insert(value);
             }
             for field in fields.iter().filter(|field| !values.contains_key(&field.key)).collect::<Vec<_>>() {
@@ -198,7 +200,7 @@ impl SkillContext {
         let Some((name, access)) = field.env.as_deref().zip(field.environment_access()) else {
             return Ok(());
         };
-        if self.config_variable(name).is_none() {
+        if self.variable_value(name).is_none() {
             return Ok(());
         }
         let key = &field.key;
@@ -206,17 +208,6 @@ impl SkillContext {
             Err(_) if self.ask_for_access(&access, name)? => Ok(()),
             checked => checked,
         }
-    }
-
-    /// Whether the run was not granted this secret, but another one of those of which the skill takes any.
-    #[doc(hidden)]
-    pub fn has_secret_instead_of(&self, name: &str) -> bool {
-        let any_of = self.config_fields().iter();
-        let mut any_of = any_of.filter(|field| field.secret && field.requirement == ConfigRequirement::AnyOf);
-        let is_granted = |name: &str| self.permissions().allows(&self.permissions().secret_access(name));
-        any_of.clone().any(|field| field.key == name)
-            && !is_granted(name)
-            && any_of.any(|field| is_granted(&field.key))
     }
 
     /// The values of the variables that the skill declares for a setting or secret of this name, as far as the run may read them.
@@ -233,7 +224,7 @@ impl SkillContext {
         if !self.permissions().allows(&access) {
             return None;
         }
-        let (value, is_secret) = self.config_variable(field.env.as_deref()?)?;
+        let (value, is_secret) = self.variable_value(field.env.as_deref()?)?;
         if field.secret || is_secret {
             self.learn_secret(&field.key, &value);
         }
@@ -246,7 +237,7 @@ impl SkillContext {
             Value::String(text) if text.is_empty() => ConfigState::Empty,
             _ => ConfigState::Set,
         };
-        let variable = || field.env.as_deref().and_then(|name| self.config_variable(name));
+        let variable = || field.env.as_deref().and_then(|name| self.variable_value(name));
         match values.get(&field.key) {
             Some(value) => of_value(value),
             None => match variable() {
@@ -270,7 +261,7 @@ impl SkillContext {
         if provided == Some(true) {
             return Ok(ConfigState::Set);
         }
-        Ok(match field.env.as_deref().and_then(|name| self.config_variable(name)) {
+        Ok(match field.env.as_deref().and_then(|name| self.variable_value(name)) {
             Some((value, _)) if value.trim().is_empty() => ConfigState::Empty,
             Some(_) => ConfigState::Set,
             None if provided.is_none() => ConfigState::Unknown,
@@ -286,55 +277,60 @@ impl SkillContext {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl SkillContext {
-    /// The settings that the skill declares with a variable, as far as the run may read them.
-    pub fn config_from_environment(&self) -> Map<String, Value> {
-        let settings = self.config_fields().iter().filter(|field| !field.secret);
-        let value = |field: &ConfigField| Some((field.key.clone(), self.permitted_variable(field)?.into()));
-        settings.filter_map(value).collect()
-    }
+/// Whether the run was not granted this secret, but another one of those of which the skill takes any.
+pub fn has_secret_instead_of(ctx: &SkillContext, name: &str) -> bool {
+    let any_of = ctx.config_fields().iter();
+    let mut any_of = any_of.filter(|field| field.secret && field.requirement == ConfigRequirement::AnyOf);
+    let is_granted = |name: &str| ctx.permissions().allows(&ctx.permissions().secret_access(name));
+    any_of.clone().any(|field| field.key == name)
+        && !is_granted(name)
+        && any_of.any(|field| is_granted(&field.key))
+}
 
-    /// The settings of the skill as its scripts read them.
-    pub fn settings(&self) -> Result<Map<String, Value>> {
-        self.config_values()
-    }
+/// The settings that the skill declares with a variable, as far as the run may read them.
+pub fn config_from_environment(ctx: &SkillContext) -> Map<String, Value> {
+    let settings = ctx.config_fields().iter().filter(|field| !field.secret);
+    let value = |field: &ConfigField| Some((field.key.clone(), ctx.permitted_variable(field)?.into()));
+    settings.filter_map(value).collect()
+}
 
-    /// Asks for the variable of this setting where its default would mean another thing: `denied` if the variable is set, nothing nearer gives
-    /// a value, and nobody permits it.
-    pub fn require_setting_variable(&self, key: &str) -> Result<()> {
-        let field = self.config_fields().iter().find(|field| field.key == key && !field.secret);
-        match field {
-            Some(field) if !self.provided_values()?.contains_key(key) => self.permit_variable(field),
-            _ => Ok(()),
-        }
-    }
+/// The settings of the skill as its scripts read them.
+pub fn skill_settings(ctx: &SkillContext) -> Result<Map<String, Value>> {
+    ctx.config_values()
+}
 
-    /// The secret of that name, from the variable that the skill declares for it, if the run may read it.
-    pub fn secret_from_environment(&self, name: &str) -> Option<String> {
-        let field = self.config_fields().iter().find(|field| field.secret && field.key == name)?;
-        self.permitted_variable(field)
+/// Asks for the variable of this setting where its default would mean another thing: `denied` if the variable is set, nothing nearer gives
+/// a value, and nobody permits it.
+pub fn require_setting_variable(ctx: &SkillContext, key: &str) -> Result<()> {
+    let field = ctx.config_fields().iter().find(|field| field.key == key && !field.secret);
+    match field {
+        Some(field) if !ctx.provided_values()?.contains_key(key) => ctx.permit_variable(field),
+        _ => Ok(()),
     }
+}
 
-    /// What each declared setting has, whether the run may read its variable or not. No secret is read.
-    pub fn config_states(&self) -> Result<Vec<(&ConfigField, ConfigState)>> {
-        let fields = self.config_fields();
-        let values =
-            if fields.iter().all(|field| field.secret) { Map::new() } else { self.provided_values()? };
-        fields
-            .iter()
-            .map(|field| {
-                let state = match self.setting_state(field, &values) {
-                    _ if field.secret => self.secret_state(field)?,
-                    ConfigState::Absent if field.is_secret_setting() => self.secret_state(field)?,
-                    state => state,
-                };
-                let is_withheld = state == ConfigState::Absent && self.withholds(&field.key);
-                Ok((field, if is_withheld { ConfigState::Withheld } else { state }))
-            })
-            .collect()
-    }
+/// The secret of that name, from the variable that the skill declares for it, if the run may read it.
+pub fn secret_from_environment(ctx: &SkillContext, name: &str) -> Option<String> {
+    let field = ctx.config_fields().iter().find(|field| field.secret && field.key == name)?;
+    ctx.permitted_variable(field)
+}
+
+/// What each declared setting has, whether the run may read its variable or not. No secret is read.
+pub fn config_states(ctx: &SkillContext) -> Result<Vec<(&ConfigField, ConfigState)>> {
+    let fields = ctx.config_fields();
+    let values = if fields.iter().all(|field| field.secret) { Map::new() } else { ctx.provided_values()? };
+    fields
+        .iter()
+        .map(|field| {
+            let state = match ctx.setting_state(field, &values) {
+                _ if field.secret => ctx.secret_state(field)?,
+                ConfigState::Absent if field.is_secret_setting() => ctx.secret_state(field)?,
+                state => state,
+            };
+            let is_withheld = state == ConfigState::Absent && ctx.withholds(&field.key);
+            Ok((field, if is_withheld { ConfigState::Withheld } else { state }))
+        })
+        .collect()
 }
 
 /// The secret of that name as the run has it: its value, or a placeholder where the run may only use it in requests to hosts. Both are
@@ -394,7 +390,7 @@ pub(in crate::host) fn read_value(ctx: &SkillContext, name: &str) -> Result<Opti
         origin.map_or(Ok(()), |origin| ctx.report_secret(name, &origin))?;
         return Ok(Some((value, hosts)));
     }
-    let declared = ctx.secret_from_environment(name);
+    let declared = secret_from_environment(ctx, name);
     if declared.is_some() {
         ctx.report_secret(name, &SecretOrigin::DeclaredVariable)?;
     }

@@ -9,7 +9,7 @@ use super::provider_call::{call_provider, unavailable};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::value_size::memory_size;
-use crate::host::{Args, SkillContext, StoreProvider};
+use crate::host::{Args, RunContext, RunMessages, SkillContext, StoreProvider};
 use crate::strict_json;
 
 /// Maximum bytes of a key.
@@ -230,7 +230,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::Fixtures;
+    use crate::host::{Fixtures, RunContextBuilder};
     use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
     fn context(fixtures: &str, grants: &[&str]) -> SkillContext {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::host::function::{AccessRule, FunctionExample};
-    use crate::host::{Files, Fixtures, SkillContext};
+    use crate::host::{Files, Fixtures, RunContextBuilder, SkillContext};
     use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
     /// A run in a project with the example's files, which is its own skill's folder as well.

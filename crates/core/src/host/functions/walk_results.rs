@@ -1,10 +1,10 @@
 //! Collects the results of a walk: bounded, sorted, with a log entry for everything that could not be read.
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::SkillContext;
 use crate::host::files::{Entry, Skipped, WalkFilter, WalkOptions};
 use crate::host::log::LogLevel;
 use crate::host::memory::HostMemoryReservation;
+use crate::host::{RunContext, SkillContext};
 
 /// Results one answer may have.
 const MAX_RESULTS: usize = 100_000;

@@ -11,7 +11,7 @@ use super::read::{ContentOptions, ENCODING, Encoding};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{AccessRule, FunctionExample, HostFunction, Param, ValueType};
 use crate::host::memory::HostMemoryReservation;
-use crate::host::{Args, SkillContext};
+use crate::host::{Args, RunContext, SkillContext};
 
 pub(super) const WRITE: HostFunction = HostFunction {
     name: "write",

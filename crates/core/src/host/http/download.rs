@@ -65,7 +65,7 @@ fn is_this_machine(url: &WebUrl) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Access;
+    use crate::policy::{Access, RunPermissions};
 
     /// Answers with what the permissions of the request reach among these.
     struct Reach;

@@ -70,52 +70,45 @@ impl FromStr for Permission {
     }
 }
 
-/// For the other packages of metier; may change in any release.
-#[doc(hidden)]
-impl Permission {
-    /// Parses a permission that is denied; the error is the end of a sentence. Besides the permissions there are `tool`, `skill` and
-    /// the other names alone, which deny all of them. What could deny nothing is an error: who denies must know that it holds.
-    pub fn parse_denied(text: &str) -> Result<Self, String> {
-        let whole = KINDS.into_iter().find(|(_, known, rule)| {
-            let is_required = matches!(
-                rule,
-                ScopeRule::RequiredName
-                    | ScopeRule::RequiredVariable
-                    | ScopeRule::RequiredPath
-                    | ScopeRule::RequiredSecret
-            );
-            *known == text && is_required
-        });
-        if let Some((kind, ..)) = whole {
-            return Ok(Self { kind, scope: None });
+/// Parses a permission that is denied; the error is the end of a sentence. Besides the permissions there are `tool`, `skill` and
+/// the other names alone, which deny all of them. What could deny nothing is an error: who denies must know that it holds.
+pub fn parse_denied(text: &str) -> Result<Permission, String> {
+    let whole = KINDS.into_iter().find(|(_, known, rule)| {
+        let is_required = matches!(
+            rule,
+            ScopeRule::RequiredName
+                | ScopeRule::RequiredVariable
+                | ScopeRule::RequiredPath
+                | ScopeRule::RequiredSecret
+        );
+        *known == text && is_required
+    });
+    if let Some((kind, ..)) = whole {
+        return Ok(Permission { kind, scope: None });
+    }
+    let permission: Permission = text.parse().map_err(|error: SkillError| error.message().to_owned())?;
+    let (name, scope) = (permission.name(), permission.scope().unwrap_or_default());
+    let refused = match name {
+        "read" => Some(
+            "every skill reads the project, and files with secrets only where a grant names them".to_owned(),
+        ),
+        "exec" if scope.is_empty() => Some(
+            "no process needs it; deny `exec:unsandboxed`, or switch off the runtime `external`".to_owned(),
+        ),
+        _ if name != "net" && scope.contains('*') => {
+            Some(format!("a pattern denies nothing; deny `{name}`, or name each one"))
         }
-        let permission: Self = text.parse().map_err(|error: SkillError| error.message().to_owned())?;
-        let (name, scope) = (permission.name(), permission.scope().unwrap_or_default());
-        let refused = match name {
-            "read" => Some(
-                "every skill reads the project, and files with secrets only where a grant names them"
-                    .to_owned(),
-            ),
-            "exec" if scope.is_empty() => Some(
-                "no process needs it; deny `exec:unsandboxed`, or switch off the runtime `external`"
-                    .to_owned(),
-            ),
-            _ if name != "net" && scope.contains('*') => {
-                Some(format!("a pattern denies nothing; deny `{name}`, or name each one"))
-            }
-            "skill" if scope.contains([':', '@', '/']) => {
-                Some("name the skill alone, such as `skill:deploy`".to_owned())
-            }
-            _ => None,
-        };
-        match refused {
-            Some(why) => Err(format!("`{text}` cannot be denied: {why}")),
-            None if name == "skill" && !scope.is_empty() => {
-                Permission::skill(&scope.nfkc().collect::<String>())
-                    .map_err(|error| error.message().to_owned())
-            }
-            None => Ok(permission),
+        "skill" if scope.contains([':', '@', '/']) => {
+            Some("name the skill alone, such as `skill:deploy`".to_owned())
         }
+        _ => None,
+    };
+    match refused {
+        Some(why) => Err(format!("`{text}` cannot be denied: {why}")),
+        None if name == "skill" && !scope.is_empty() => {
+            Permission::skill(&scope.nfkc().collect::<String>()).map_err(|error| error.message().to_owned())
+        }
+        None => Ok(permission),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::contract::{fields, serialize};
 use crate::diagnostic_sink::DiagnosticSink;
 use crate::lint;
 use crate::yaml::{Entry, Node};
-use metier_core::policy::Permission;
+use metier_core::policy::{Permission, client_tool_permission};
 
 /// Words of other formats, and the permission that means the same.
 const FOREIGN_WORDS: [(&str, &str); 11] = [
@@ -83,7 +83,7 @@ fn read_permission(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Permi
 
 /// The permission for a word of another format: `network:example.com` is `net:example.com`.
 fn translate_foreign_word(text: &str) -> Option<String> {
-    if let Some(permission) = Permission::from_client_tool(text) {
+    if let Some(permission) = client_tool_permission(text) {
         return Some(permission.to_string());
     }
     let lower = text.to_ascii_lowercase();

@@ -10,7 +10,7 @@ use super::timeout::RequestTimeout;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::http::addresses::non_public_kind;
 use crate::host::http::url::WebUrl;
-use crate::policy::{Access, Permissions};
+use crate::policy::{Access, Permissions, RunPermissions};
 
 /// The addresses of a host by its name.
 #[derive(Clone)]

@@ -27,7 +27,7 @@ use self::timeout::{BlockingThreadLimit, RequestTimeout};
 use super::RootCertificates;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
-use crate::policy::Access;
+use crate::policy::{Access, RunPermissions};
 
 /// A client for the public internet, over HTTP/1.1.
 ///

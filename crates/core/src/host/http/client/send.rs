@@ -12,7 +12,7 @@ use ureq::{Agent, Body};
 use super::request::{OutgoingRequest, response_headers};
 use super::timeout::RequestTimeout;
 use super::transport::{FixedAddress, SingleConnector, shutdown_on_stop};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorContext, ErrorKind, Result, SkillError};
 use crate::host::HttpResponse;
 use crate::host::io_error::{into_io_error, is_skill_error};
 use crate::host::memory::HostMemoryReservation;

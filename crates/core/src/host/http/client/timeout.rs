@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::SkillContext;
 use crate::host::memory::{HostMemory, HostMemoryReservation};
+use crate::host::{RunContext, SkillContext};
 use crate::policy::{CancelToken, StopCause};
 
 /// The time of one request, redirects included.
