@@ -1,5 +1,7 @@
 //! Checks the folder around a SKILL.md, and the parts of the SKILL.md that refer to it. It finds no errors, only warnings.
 
+use std::path::Path;
+
 use std::ops::Range;
 
 use cap_std::fs::Dir;
@@ -114,7 +116,8 @@ impl FolderChecks<'_> {
     /// A word of another client where the path of a script stands.
     fn foreign_entrypoint(&self) -> Option<Diagnostic> {
         let word = self.manifest.entrypoint()?;
-        if self.manifest.has_entrypoint_path() || (!word.ends_with(".md") && self.dir.is_file(word)) {
+        let is_text = Path::new(word).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
+        if self.manifest.has_entrypoint_path() || (!is_text && self.dir.is_file(word)) {
             return None;
         }
         let message =
