@@ -119,7 +119,7 @@ fn is_linked_worktree(git: &Path, own: &Path, shared: &Path) -> bool {
         && have_one_owner(&[git, own, &names, shared])
 }
 
-/// What a repository has outside of the project by links, and what it borrows there.
+/// What a repository has outside of the project: parts that are links, and objects that it borrows.
 fn outside_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
     let mut found = linked_parts(repository, project);
     let is_inside = |folder: &Path, outer: &[UnprovenRepository]| {
@@ -133,7 +133,7 @@ fn outside_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
     found
 }
 
-/// What git reads of a repository and what may be a link to that of another one, as some tools make it.
+/// Parts of a repository that tools replace by links.
 const LINKED_PARTS: [&str; 10] = [
     "HEAD",
     "config",
@@ -147,8 +147,8 @@ const LINKED_PARTS: [&str; 10] = [
     "worktrees",
 ];
 
-/// The repositories outside of the project to which links of this one lead, and its objects if they lie by themselves. What is neither is
-/// nothing of git's.
+/// The repositories outside of the project to which links of this one lead, and folders of objects that lie by themselves. Other targets are
+/// ignored: a link in an archive may lead anywhere.
 fn linked_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for part in LINKED_PARTS.map(|part| repository.join(part)) {
@@ -157,15 +157,33 @@ fn linked_parts(repository: &Path, project: &Path) -> Vec<UnprovenRepository> {
         }
         let Ok(target) = std::fs::canonicalize(&part) else { continue };
         let above = target.ancestors().skip(1).take(2).find(|folder| is_repository_at(folder));
-        let is_store = target.join("pack").is_dir() && target.join("info").is_dir();
-        let is_pack = part.ends_with("objects/pack") && target.ends_with("pack");
-        let folder = above.or_else(|| (is_store || is_pack).then_some(&*target)).map(Path::to_owned);
+        let folder = above.or_else(|| is_object_store(&target).then_some(&*target)).map(Path::to_owned);
         folders
             .extend(folder.filter(|folder| !folder.starts_with(project) && !repository.starts_with(folder)));
     }
     let reason = "parts of the repository of the project are links that lead there";
     let folders = outermost(&folders).into_iter().take(MAX_LENDERS);
     folders.map(|folder| UnprovenRepository { folder, git_file: None, reason }).collect()
+}
+
+/// Whether a folder has the objects of a repository, or its packs, and nothing else.
+fn is_object_store(folder: &Path) -> bool {
+    /// More folders than that no repository has: one for each first byte of a name, and two others. Packs are rarely more than that.
+    const MAX_ENTRIES: usize = 1000;
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let names: Option<Vec<String>> =
+        entries.take(MAX_ENTRIES + 1).map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let Some(names) = names.filter(|names| !names.is_empty() && names.len() <= MAX_ENTRIES) else {
+        return false;
+    };
+    let is_of_objects = |name: &String| {
+        let is_first_byte = name.len() == 2 && name.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_first_byte || ["info", "pack"].contains(&name.as_str())
+    };
+    let is_of_packs =
+        |name: &String| ["pack-", "multi-pack-index"].iter().any(|start| name.starts_with(start));
+    let has = |name: &str| names.iter().any(|known| known == name);
+    (has("info") && has("pack") && names.iter().all(is_of_objects)) || names.iter().all(is_of_packs)
 }
 
 /// The folders of objects that a repository borrows from others, outside of the project.
@@ -623,6 +641,51 @@ mod tests {
         fs::write(top.join("keys/commondir"), "../main/.git").unwrap();
         let unproven: Vec<PathBuf> = find().unproven.into_iter().map(|one| one.folder).collect();
         assert_eq!(unproven, [top.join("main/.git")]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_in_a_repository_lead_to_repositories_and_their_objects_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        for made in [
+            "project/.git/objects/info",
+            "project/.git/refs",
+            "other/.git/objects/pack",
+            "other/.git/refs",
+            "store/info",
+            "store/pack",
+            "store/0f",
+            "packs",
+            "mixed/info",
+            "mixed/pack",
+            ".vim/pack/plugins",
+            "empty/pack",
+        ] {
+            fs::create_dir_all(top.join(made)).unwrap();
+        }
+        for file in ["project/.git/HEAD", "other/.git/HEAD", "packs/pack-1.idx", "mixed/key", "keys"] {
+            fs::write(top.join(file), "").unwrap();
+        }
+        let link = top.join("project/.git/objects/pack");
+        for (target, expected) in [
+            ("other/.git/objects/pack", Some("other/.git")),
+            ("store", Some("store")),
+            ("packs", Some("packs")),
+            (".vim/pack", None),
+            ("empty/pack", None),
+            ("mixed", None),
+            ("mixed/pack", None),
+            ("keys", None),
+            ("", None),
+            ("project", None),
+        ] {
+            std::os::unix::fs::symlink(top.join(target), &link).unwrap();
+            let found = OutsideRepository::find(&top.join("project")).unproven;
+            let folders: Vec<PathBuf> = found.into_iter().map(|one| one.folder).collect();
+            assert_eq!(folders, Vec::from_iter(expected.map(|folder| top.join(folder))), "{target}");
+            fs::remove_file(&link).unwrap();
+        }
     }
 
     #[cfg(unix)]

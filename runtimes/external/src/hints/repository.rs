@@ -8,7 +8,7 @@ use metier_core::host::{RunContext, SkillContext};
 
 /// What git says where it finds no repository that it can read, in lower case.
 const NO_REPOSITORY: &str = "not a git repository|unable to normalize alternate object path|unable to open object pack directory|\
-    cannot read commit object|could not read |failed to traverse parents|bad object |\
+    cannot read commit object|failed to traverse parents of commit|fatal: bad object |\
     /.git': permission denied|unable to access '.git/";
 
 /// The hint for a script that wrote these lines, in which git found no repository: where the project has one, and the grant for it.
