@@ -243,6 +243,7 @@ fn words_of_another_client_under_metadata_keep_no_skill_from_running() {
         ("entrypoint: package.cli:main", "entrypoint-foreign warning 5:15"),
         ("entrypoint: SKILL.md", "entrypoint-foreign warning 5:15"),
         ("entrypoint: index.html", "entrypoint-foreign warning 5:15"),
+        ("entrypoint: notes.txt", "entrypoint-foreign warning 5:15"),
         ("entrypoint: v1.0", "entrypoint-foreign warning 5:15"),
         ("entrypoint: python scripts/main.py", "entrypoint-foreign warning 5:15"),
         ("entrypoint: https://x.org/a", "entrypoint-foreign warning 5:15"),
@@ -250,6 +251,7 @@ fn words_of_another_client_under_metadata_keep_no_skill_from_running() {
     ] {
         let head = format!("---\nname: x\ndescription: d\nmetadata:\n  {words}\n---\n");
         let project = Project::new().shell("x", "echo ran").file(".metier/skills/x/SKILL.md", &head);
+        let project = project.file(".metier/skills/x/notes.txt", "notes");
         let validated = project.metier(&["validate", ".metier/skills/x", "--json"]);
         assert_eq!(codes(&validated), [code], "{words}");
         assert_eq!(project.metier(&["run", "x"]).stdout, "ran\n", "{words}");

@@ -14,10 +14,10 @@ use crate::runtimes::Runtimes;
 use metier_core::error::{ErrorKind, Hint, Location, Result, SkillError};
 use metier_core::executor::{HandlerCall, RuntimeId, Script, ScriptDialect, enters_functions};
 use metier_core::host::{Files, catch_panic};
-use metier_skill::ManifestFacts;
 use metier_skill::contract::{
     Contract, Entrypoint, ProvidedTool, entrypoint_location, is_tool_script, runtime_location, steps_location,
 };
+use metier_skill::{EntrypointForm, ManifestFacts};
 
 /// How many reviews the plan has that runs; 0 for every other script, and for a plan that does not load.
 pub(super) fn count_reviews(selected: &SelectedScript, script: Option<&Script>) -> usize {
@@ -282,8 +282,12 @@ fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<Locat
     }
     let manifest = skill.manifest();
     let Some(path) = manifest.entrypoint() else { return Ok(None) };
-    let is_text = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
-    if !manifest.has_entrypoint_path() && (is_text || !has_file(runtimes, skill, path)?) {
+    let is_script = match manifest.entrypoint_form() {
+        Some(EntrypointForm::Path) => true,
+        Some(EntrypointForm::Word) => has_file(runtimes, skill, path)?,
+        Some(EntrypointForm::Text) | None => false,
+    };
+    if !is_script {
         return Ok(None);
     }
     let mut entrypoint = Entrypoint::default();

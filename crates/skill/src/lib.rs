@@ -40,7 +40,7 @@ pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub use self::untitled::MAX_UNTITLED_HEAD;
 pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
-pub use manifest::{Manifest, ManifestFacts, ManifestLimits, ManifestLines, empty_manifest};
+pub use manifest::{EntrypointForm, Manifest, ManifestFacts, ManifestLimits, ManifestLines, empty_manifest};
 pub use name::suggested_name;
 pub use profile::{Profile, UnknownProfile};
 pub use version::parse_version_range;

@@ -92,7 +92,20 @@ pub fn empty_manifest(name: &str) -> Manifest {
     }
 }
 
+/// What a `metadata.entrypoint` can be: it is also a key of other clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntrypointForm {
+    /// The path of a script.
+    Path,
+    /// The path of a text, which nothing runs.
+    Text,
+    /// A word, a command or an address, unless a file of the skill has this name.
+    Word,
+}
+
 /// What metier reads of a manifest besides what its author wrote for all clients.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait ManifestFacts {
     /// Whether its runtime is the one under `metadata`, which may mean something else to another client.
     fn is_runtime_in_metadata(&self) -> bool;
@@ -106,8 +119,8 @@ pub trait ManifestFacts {
     /// The lines of the values that a contract may also name.
     fn lines(&self) -> &ManifestLines;
 
-    /// Whether `metadata.entrypoint` has the form of a script's path: other clients write words, commands, addresses and texts there.
-    fn has_entrypoint_path(&self) -> bool;
+    /// What `metadata.entrypoint` can be, by its form; `None` if there is none.
+    fn entrypoint_form(&self) -> Option<EntrypointForm>;
 
     /// The environment variables that `metadata` asks for, each the permission `env:NAME`.
     fn requested_variables(&self) -> Vec<Permission>;
@@ -134,14 +147,17 @@ impl ManifestFacts for Manifest {
         &self.lines
     }
 
-    fn has_entrypoint_path(&self) -> bool {
-        self.entrypoint().is_some_and(|path| {
-            let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let is_text = ["md", "html", "txt"].iter().any(|text| ending.eq_ignore_ascii_case(text));
-            let is_plain = ending.starts_with(|first: char| first.is_ascii_alphabetic())
-                && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            let is_command = path.starts_with('/') || path.contains([' ', ':']);
-            !is_text && !is_command && (path.contains('/') || is_plain)
+    fn entrypoint_form(&self) -> Option<EntrypointForm> {
+        let path = self.entrypoint()?;
+        let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let is_text = ["md", "html", "txt"].iter().any(|text| ending.eq_ignore_ascii_case(text));
+        let is_plain = ending.starts_with(|first: char| first.is_ascii_alphabetic())
+            && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_command = path.starts_with('/') || path.contains([' ', ':']);
+        Some(match path.contains('/') || is_plain {
+            _ if is_text => EntrypointForm::Text,
+            true if !is_command => EntrypointForm::Path,
+            _ => EntrypointForm::Word,
         })
     }
 

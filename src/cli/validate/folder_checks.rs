@@ -1,6 +1,5 @@
 //! Checks the folder around a SKILL.md, and the parts of the SKILL.md that refer to it. It finds no errors, only warnings.
 
-use std::path::Path;
 
 use std::ops::Range;
 
@@ -9,8 +8,8 @@ use metier::engine::Runtimes;
 use metier::executor::RuntimeId;
 use metier::policy::Permission;
 use metier::skill::{Diagnostic, Manifest, Rule};
-use metier_skill::ManifestFacts;
 use metier_skill::contract::CONTRACT_FILES;
+use metier_skill::{EntrypointForm, ManifestFacts};
 
 use super::references::{Reference, references};
 use super::target::is_not_found;
@@ -116,12 +115,12 @@ impl FolderChecks<'_> {
     /// A word of another client where the path of a script stands.
     fn foreign_entrypoint(&self) -> Option<Diagnostic> {
         let word = self.manifest.entrypoint()?;
-        let is_text = Path::new(word).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
-        if self.manifest.has_entrypoint_path() || (!is_text && self.dir.is_file(word)) {
-            return None;
-        }
-        let message =
-            format!("there is no file `{word}`, so metadata.entrypoint is taken as a word of another client");
+        let reason = match self.manifest.entrypoint_form()? {
+            EntrypointForm::Text => format!("`{word}` is no script"),
+            EntrypointForm::Word if !self.dir.is_file(word) => format!("there is no file `{word}`"),
+            EntrypointForm::Word | EntrypointForm::Path => return None,
+        };
+        let message = format!("{reason}, so metadata.entrypoint is taken as a word of another client");
         let found =
             self.diagnostic(&lints::ENTRYPOINT_FOREIGN, &self.value_span("entrypoint", word), message);
         Some(found.with_help("write the path of the script that runs when none is named"))
