@@ -20,7 +20,8 @@ const WITHOUT_OVERLAYS: SandboxLevel = SandboxLevel::Landlock;
 
 impl Project {
     fn delta_builder(&self) -> EngineBuilder {
-        self.preview_builder().sandbox_level(WITHOUT_OVERLAYS)
+        // The compiler of modules runs in a helper, unless the cache of the user has them.
+        self.preview_builder().sandbox_level(WITHOUT_OVERLAYS).helper(env!("CARGO_BIN_EXE_metier"))
     }
 
     fn delta_engine(&self) -> Engine {
