@@ -89,7 +89,7 @@ pub(super) fn embedded_contract(skill: &EmbeddedSkill, manifest: &Manifest) -> O
 }
 
 impl ContractFile {
-    fn new(file: &'static str, ParsedContract { contract, diagnostics }: ParsedContract) -> Self {
+    fn new(file: &'static str, ParsedContract { contract, diagnostics, .. }: ParsedContract) -> Self {
         Self { file_name: file, contract: contract.map(Box::new), diagnostics }
     }
 

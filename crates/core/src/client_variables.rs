@@ -32,7 +32,7 @@ const ON_REQUEST: [(&str, Place); 8] = [
 ];
 
 /// Names the folder in which a plugin of another client keeps data between runs: here the home folder of the run, which is kept with the
-/// permission `state`. Set for every script, like those of the skill and the plugin.
+/// permission `state`. Set for every script in a sandbox.
 pub const PLUGIN_DATA: &str = "CLAUDE_PLUGIN_DATA";
 
 /// A word in braces that is no variable, for the folder of the skill.

@@ -376,6 +376,8 @@ impl SkillError {
 }
 
 /// What the packages of metier add to an error on its way to the caller, and read of it.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait ErrorContext: Sized {
     /// The same without help, for a reader who has no use for it.
     fn without_help(self) -> Self;

@@ -24,6 +24,7 @@ const MAX_REPORTED: usize = 32;
 
 /// A top-level key outside the specification, kept as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownKey {
     /// The key as written.
     pub key: String,
@@ -35,6 +36,7 @@ pub struct UnknownKey {
 
 /// What an unknown key seems to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyClass {
     /// An extension that these clients read.
     Extension(&'static str),

@@ -64,7 +64,7 @@ pub(crate) fn has_node_module(folder: &Path, name: &str) -> bool {
 }
 
 /// The folder near that of a skill that has this module: its author keeps there what several skills share.
-pub(crate) fn neighbour_with(skill: &Path, module: &str) -> Option<PathBuf> {
+pub(crate) fn neighbour_with_module(skill: &Path, module: &str) -> Option<PathBuf> {
     let above = skill.ancestors().skip(1).take(2).filter(|folder| folder.parent().is_some());
     above.into_iter().find_map(|folder| {
         let entries = std::fs::read_dir(folder).ok()?.flatten().take(MAX_FOLDERS);
@@ -75,8 +75,9 @@ pub(crate) fn neighbour_with(skill: &Path, module: &str) -> Option<PathBuf> {
     })
 }
 
-/// The folder near that of a skill to which a path of Node leads that begins with `../`, such as `../../_lib/words`.
-pub(crate) fn neighbour_at(skill: &Path, path: &str) -> Option<PathBuf> {
+/// The folder near that of a skill that has the file of a path of Node's that begins with `../`, such as `../../_lib/words`: from whichever
+/// folder the path counts.
+pub(crate) fn neighbour_with_file(skill: &Path, path: &str) -> Option<PathBuf> {
     const ENDINGS: [&str; 6] = ["", ".js", ".cjs", ".mjs", ".json", "/index.js"];
     let parts = Path::new(path).components().skip_while(|part| *part == Component::ParentDir);
     let below: PathBuf = parts.clone().collect();
@@ -109,16 +110,16 @@ mod tests {
         fs::write(skills.join("_lib/common.py"), "").unwrap();
         fs::write(skills.join("../shared/words.py"), "").unwrap();
         let skill = skills.join("u");
-        let near = |module: &str| neighbour_with(&skill, module);
+        let near = |module: &str| neighbour_with_module(&skill, module);
         assert_eq!(near("common"), Some(skills.join("_lib")));
         assert_eq!(near("tables"), Some(skills.join("_lib")));
         assert_eq!(near("words"), Some(stage.path().join("x/shared")));
         assert_eq!(near("requests"), None);
         fs::write(skills.join("_lib/words.cjs"), "").unwrap();
-        assert_eq!(neighbour_at(&skill, "../../_lib/words"), Some(skills.join("_lib")));
-        assert_eq!(neighbour_at(&skill, "../../_lib/words.cjs"), Some(skills.join("_lib")));
+        assert_eq!(neighbour_with_file(&skill, "../../_lib/words"), Some(skills.join("_lib")));
+        assert_eq!(neighbour_with_file(&skill, "../../_lib/words.cjs"), Some(skills.join("_lib")));
         for path in ["_lib/words", "../../_lib", "../../_lib/../_lib/words", "../../_lib/none"] {
-            assert_eq!(neighbour_at(&skill, path), None, "{path}");
+            assert_eq!(neighbour_with_file(&skill, path), None, "{path}");
         }
     }
 

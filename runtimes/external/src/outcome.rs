@@ -1,6 +1,6 @@
 //! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::hints::variable::{
     unpassed_variable_hint, unpassed_variable_warnings, unpassed_variables, variable_hint,
 };
 use crate::hints::words::{last_text, searched_end};
-use crate::local_module::{neighbour_at, neighbour_with};
+use crate::local_module::{neighbour_with_file, neighbour_with_module};
 use crate::missing_package::{ModuleSearch, advised_package_help, missing_package_help};
 use crate::observation::{PathCheck, RunFiles};
 use crate::permission_hint::watch_advice;
@@ -500,10 +500,14 @@ fn package_hint(
         packages,
         user_help: &user_help,
         neighbour_help: &|module| {
-            neighbour_help(ctx, &format!("Python module {module}"), neighbour_with, module)
+            let folder = neighbour_with_module(skill?, module)?;
+            let in_project = "it is found there once the script adds that folder to sys.path";
+            neighbour_help(ctx, &format!("Python module {module}"), &folder, in_project)
         },
         neighbour_file_help: &|path| {
-            neighbour_help(ctx, &format!("file {}", path.escape_debug()), neighbour_at, path)
+            let folder = neighbour_with_file(skill?, path)?;
+            let in_project = "the path counts from the folder of the file that names it";
+            neighbour_help(ctx, &format!("file {}", path.escape_debug()), &folder, in_project)
         },
         missing_imports: &|| script.missing_imports(ctx),
     };
@@ -514,26 +518,20 @@ fn package_hint(
     Some((help, hint))
 }
 
-/// The help for a module or file that lies beside the skill, outside of what the run may read. What is there is only for the user.
-fn neighbour_help(
-    ctx: &SkillContext,
-    what: &str,
-    find: impl Fn(&Path, &str) -> Option<PathBuf>,
-    name: &str,
-) -> Option<Help> {
-    let skill = ctx.skill_files().ok()?.root();
-    let folder = find(skill, name).filter(|_| is_for_person(ctx))?;
+/// The help for a module or file that lies in a folder beside the skill, outside of what the run may read; `in_project` if it may. What is
+/// there is only for the user.
+fn neighbour_help(ctx: &SkillContext, what: &str, folder: &Path, in_project: &str) -> Option<Help> {
+    if !is_for_person(ctx) {
+        return None;
+    }
     let place = format!(
         "the script says that it needs the {what}, which lies in {}, outside of the folder of the skill",
         shown_path(&folder.to_string_lossy())
     );
     if ctx.project_root().is_some_and(|project| folder.starts_with(project)) {
-        return Some((
-            format!("{place}; it is found there once the script adds that folder to sys.path"),
-            None,
-        ));
+        return Some((format!("{place}; {in_project}"), None));
     }
-    let (help, hint) = folder_grant(ctx, &folder)
+    let (help, hint) = folder_grant(ctx, folder)
         .unwrap_or_else(|| ("copy it into the folder of the skill".to_owned(), None));
     Some((format!("{place}; {help}"), hint))
 }

@@ -117,8 +117,8 @@ pub struct PrivateFolder {
     pub path: OsString,
     /// What is mounted there.
     pub content: PinnedPath,
-    /// The environment variables that name it by its own path. Once it is mounted they name it by `path`; with any of them, the script does
-    /// not see its own path then.
+    /// The environment variables that name it by its real path. Once it is mounted, they name it by `path`; if the list is not empty, the
+    /// script does not see the folder at its real path.
     pub variables: Vec<String>,
     /// Symlinks in it that lead to what is listed, by their paths below it, and what they contain.
     #[serde(with = "bytes::pairs")]

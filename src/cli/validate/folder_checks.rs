@@ -1,6 +1,5 @@
 //! Checks the folder around a SKILL.md, and the parts of the SKILL.md that refer to it. It finds no errors, only warnings.
 
-
 use std::ops::Range;
 
 use cap_std::fs::Dir;

@@ -64,7 +64,7 @@ impl CallerService {
     ) -> Self {
         let sessions = Arc::new(Sessions::new(caller.is_identified));
         let config = StreamableHttpServerConfig::default()
-            // The access rules cover both, and knows which names are meant.
+            // The access rules cover both, and know which names are meant.
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(MAX_BODY)
@@ -200,7 +200,7 @@ impl CallerService {
     }
 }
 
-/// What `rmcp` answers to a message, whose text it reads once more, for it takes none that was read. What it has no type for is refused with the
+/// What `rmcp` answers to a message, whose text it reads once more, because rmcp accepts only bytes. What it has no type for is refused with the
 /// id of its request.
 async fn handle(
     service: StreamableHttpService<Handler, Sessions>,

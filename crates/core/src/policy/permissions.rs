@@ -234,6 +234,8 @@ impl Permissions {
 }
 
 /// What the engine and the runtimes do with the permissions of a run besides asking whether they allow something.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait RunPermissions: Sized {
     /// The same without these permissions, whoever grants or approves them: neither the run nor its callees have them. A path is
     /// protected from now on, so that a process does not reach it through the folder that contains it.

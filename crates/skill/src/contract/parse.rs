@@ -67,6 +67,7 @@ pub(crate) const KEYS: [&str; 30] = [
 
 /// A parsed contract.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ParsedContract {
     /// The contract; present exactly when no diagnostic blocks and the file is not left out.
     pub contract: Option<Contract>,

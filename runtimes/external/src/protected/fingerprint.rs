@@ -1,4 +1,5 @@
-//! Whether a sandbox that was set up earlier is still the one that a run would have: by the files at its paths.
+//! Which files were at the paths of a sandbox when it was set up: whether it is still the one that a run would have, and what somebody
+//! replaced since.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,9 +35,7 @@ impl Fingerprint {
             is_incomplete: protected.incomplete_reason.is_some(),
         }
     }
-}
 
-impl Fingerprint {
     /// Reports protected files that somebody replaced since: from then on the script could read the new ones, or change them where it may
     /// write.
     pub(crate) fn report_replaced(&self, ctx: &SkillContext, script: &str, project: &Path) {
@@ -59,8 +58,8 @@ impl Fingerprint {
         // Where they were not protected before, nothing is lost.
         if !replaced.is_empty() && ctx.report_lost_protection() {
             ctx.warn(format!(
-                "{} was replaced while {script} ran, and what is there now was not protected from it; if you do not trust the script, look \
-                 at it, and renew the secrets in it",
+                "replaced while {script} ran: {}; what is there now was not protected from it; if you do not trust the script, look at it, \
+                 and renew the secrets in it",
                 list(&replaced)
             ));
         }

@@ -100,6 +100,8 @@ impl SkillContext {
 }
 
 /// What the calls of a run had, recorded in the journal of a plan, and checked where the plan goes on later.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait CallRecords: Sized {
     /// The journal path of this run's plan, if the caller wants a journal.
     fn journal_file(&self) -> Option<&Path>;

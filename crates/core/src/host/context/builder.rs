@@ -183,6 +183,8 @@ impl ContextBuilder {
 }
 
 /// What the engine sets of a run besides what a program that embeds metier can.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait RunContextBuilder: Sized {
     /// The skill's qualified name, if it has one.
     fn qualified_name(self, name: impl Into<String>) -> Self;

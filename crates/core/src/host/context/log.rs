@@ -64,6 +64,8 @@ impl SkillContext {
 }
 
 /// What a run says while it goes on, to its log and its observer, and the secrets that nothing of it shows.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait RunMessages: Sized {
     /// Whether somebody observes the run.
     fn is_observed(&self) -> bool;

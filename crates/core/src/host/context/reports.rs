@@ -32,6 +32,8 @@ fn count_or_add(known: &mut Vec<RefusedAccess>, refused: &RefusedAccess) -> bool
 }
 
 /// What a run reports besides its value.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait RunReporting: Sized {
     /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the
     /// length that a report repeats.

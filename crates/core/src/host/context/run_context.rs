@@ -17,6 +17,8 @@ use crate::policy::{
 };
 
 /// What the engine and the runtimes know of a run, and do with it.
+///
+/// For metier's packages: programs that embed metier do not see it.
 pub trait RunContext: Sized {
     /// What the engine and the runtimes know of this run.
     fn facts(&self) -> &SharedFacts;
