@@ -14,7 +14,7 @@ use metier_core::error::{ErrorKind, Result, SkillError};
 use metier_core::host::{
     Providers, RefusedTarget, RunContext, RunMessages, RunReporting, SkillContext, refused_with_permission,
 };
-use metier_core::policy::{Access, PathProtection, Permission, RunPermissions, SandboxMode};
+use metier_core::policy::{Access, PathProtection, Permission, RunPermissions, SandboxMode, is_within};
 use metier_external::{ProjectOverlay, new_files};
 
 impl RunTerms<'_> {
@@ -26,12 +26,19 @@ impl RunTerms<'_> {
             return Vec::new();
         }
         let project = self.project();
-        // What is asked about is granted later, or not.
+        let scope = |permission: &Permission| {
+            let is_write = permission.name() == "write";
+            is_write.then(|| permission.scope().unwrap_or_default().to_owned())
+        };
+        let mut writable: Vec<String> = self.granted().filter_map(scope).collect();
         let requested = declared_permissions(&self.skill, self.selected.runtime);
-        let writable =
-            self.granted().chain(requested.listed()).filter(|permission| permission.name() == "write");
-        let writable: Vec<String> =
-            writable.map(|permission| permission.scope().unwrap_or_default().to_owned()).collect();
+        // A skill that requests the whole folder, and was granted a file in it, has the file: unless somebody may be asked for more.
+        let has_inner_grant =
+            |requested: &String| writable.iter().any(|granted| is_within(granted, requested));
+        let requested = requested.listed().iter().filter_map(scope);
+        let requested = requested.filter(|path| providers.approver.is_some() || !has_inner_grant(path));
+        let requested: Vec<String> = requested.collect();
+        writable.extend(requested);
         let mut files = new_files(&writable, |path| project.join(path).symlink_metadata().is_ok());
         let is_plain = |path: &String| {
             let folder = project.join(path).parent().map(Path::to_owned);

@@ -155,7 +155,7 @@ fn find_script(
             let called = skill.contract().and_then(|contract| contract.entrypoint_by_name(name));
             called.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint))
         }
-        None => default_entrypoint(runtimes, skill)?,
+        None => default_entrypoint(runtimes, skill, declared.is_some())?,
     };
     if let Some(entered) = entered {
         return select_entrypoint(runtimes, skill, entered, declared.as_ref(), named.is_none());
@@ -275,8 +275,12 @@ impl LocatedEntrypoint {
 }
 
 /// The entrypoint when the caller names no script: that of the contract, or else `metadata.entrypoint`, unless that is a word of another
-/// client.
-fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<LocatedEntrypoint>> {
+/// client. A text is a script where a runtime is declared, which may be one of the host program's own.
+fn default_entrypoint(
+    runtimes: &Runtimes,
+    skill: &Skill,
+    has_runtime: bool,
+) -> Result<Option<LocatedEntrypoint>> {
     if let Some(entrypoint) = skill.contract().and_then(Contract::main_entrypoint) {
         return Ok(Some(LocatedEntrypoint::from_contract(skill, entrypoint)));
     }
@@ -285,7 +289,8 @@ fn default_entrypoint(runtimes: &Runtimes, skill: &Skill) -> Result<Option<Locat
     let is_script = match manifest.entrypoint_form() {
         Some(EntrypointForm::Path) => true,
         Some(EntrypointForm::Word) => has_file(runtimes, skill, path)?,
-        Some(EntrypointForm::Text) | None => false,
+        Some(EntrypointForm::Text) => has_runtime && has_file(runtimes, skill, path)?,
+        None => false,
     };
     if !is_script {
         return Ok(None);
