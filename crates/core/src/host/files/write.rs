@@ -274,6 +274,23 @@ fn open_for_append(
     parent: &ParentDir,
     check_size: impl Fn(u64) -> io::Result<()>,
 ) -> io::Result<(File, u64)> {
+    /// How often another program may create the file, or remove it, in the meantime.
+    const MAX_TRIES: usize = 8;
+    let mut opened = try_open_for_append(parent, &check_size);
+    for _ in 1..MAX_TRIES {
+        if !opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+            break;
+        }
+        opened = try_open_for_append(parent, &check_size);
+    }
+    opened
+}
+
+/// The same, once; `AlreadyExists` if another program has created the file since it was looked for.
+fn try_open_for_append(
+    parent: &ParentDir,
+    check_size: impl Fn(u64) -> io::Result<()>,
+) -> io::Result<(File, u64)> {
     let existing = check_writable(parent)?;
     let mut options = OpenOptions::new();
     options.append(true).nonblock(true).follow(FollowSymlinks::No);
@@ -353,6 +370,32 @@ impl Drop for AtomicFile<'_> {
         if !self.is_committed {
             // No caller can receive this error; the failure that led here is reported already.
             self.folder.remove_file(&self.name).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::host::Files;
+
+    #[test]
+    fn lines_that_are_appended_to_a_new_file_at_the_same_time_are_all_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::open(folder.path()).unwrap();
+        for round in 0..200 {
+            let (path, start) = (format!("log{round}"), Barrier::new(4));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        FilesView::unrestricted(&files).append(&path, b"x").unwrap();
+                    });
+                }
+            });
+            assert_eq!(std::fs::read(folder.path().join(&path)).unwrap(), b"xxxx");
         }
     }
 }
