@@ -314,6 +314,19 @@ fn what_has_no_proof_is_named_and_read_with_the_grant() {
 }
 
 #[test]
+fn a_folder_of_git_that_a_variable_names_is_said_to_be_none_of_a_script() {
+    if !has_programs() {
+        return;
+    }
+    let stage = Stage::new();
+    fs::create_dir_all(stage.at("plain/.metier")).unwrap();
+    let mut command = stage.0.command(&["exec", "--", "git", "log"]);
+    command.current_dir(stage.at("plain")).env("GIT_DIR", stage.at("main/.git"));
+    let answer = Answer::from(command.output().unwrap());
+    assert!(answer.code != 0 && answer.stderr.contains("GIT_DIR is set here"), "{answer:?}");
+}
+
+#[test]
 fn a_grant_of_git_opens_repositories_and_nothing_else() {
     if !has_programs() {
         return;

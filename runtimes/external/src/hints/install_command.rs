@@ -66,10 +66,10 @@ pub(crate) fn install_advice(output: &str) -> Option<InstallAdvice<'_>> {
     (!packages.is_empty() || file.is_some()).then_some(InstallAdvice { ecosystem, packages, file })
 }
 
-/// The package of Python that pip looked for in vain.
+/// The package of Python that pip looked for in vain, wherever it says so: the stack of the script that called it follows.
 pub(crate) fn package_of_failed_install(output: &str) -> Option<&str> {
     let requirement = |line| FAILED_INSTALLS.iter().find_map(|start| str::strip_prefix(line, start));
-    last_lines(output).find_map(requirement).and_then(package_name)
+    output.lines().rev().find_map(requirement).and_then(package_name)
 }
 
 /// The kind of the command in a line, and the words after it.
@@ -155,6 +155,11 @@ mod tests {
         ] {
             assert_eq!(package_of_failed_install(text), Some("yaml"), "{text}");
         }
+        let stack = "  File \"x.py\", line 1, in <module>\n".repeat(20);
+        let text = format!(
+            "ERROR: No matching distribution found for cowsay\n{stack}subprocess.CalledProcessError: …\n"
+        );
+        assert_eq!(package_of_failed_install(&text), Some("cowsay"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Recognises that git found no repository where the project has one outside of it.
 
+use crate::audience::is_for_person;
 use crate::hints::words::contains_any;
 use crate::outside_repository::{access, is_granted};
 use crate::permission_hint::{Help, permission_hint};
@@ -22,7 +23,11 @@ pub(crate) fn repository_hint<'a>(
     };
     lines.any(is_about_repository).then_some(())?;
     let unproven = OutsideRepository::find(ctx.project().ok()?.root()).unproven;
-    let missing = unproven.iter().find(|repository| !is_granted(ctx, repository))?;
+    let Some(missing) = unproven.iter().find(|repository| !is_granted(ctx, repository)) else {
+        let is_set = is_for_person(ctx) && std::env::var_os("GIT_DIR").is_some();
+        let text = "GIT_DIR is set here, and scripts are not given it: git finds the repository of the project and of the folders above it";
+        return is_set.then(|| (text.to_owned(), None));
+    };
     let (help, hint) = permission_hint(ctx, &access(missing)?)?;
     let text = format!(
         "a script in a sandbox reads no repository outside of the project unless a person says so, and this one lies at {}: {}; {help}",
