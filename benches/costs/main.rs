@@ -54,6 +54,11 @@ fn main() {
     if is_selected("previews") {
         previews::measure_commands();
     }
+    // Criterion measures none of these.
+    if std::env::args().skip(1).any(|arg| ["sandbox", "scripts", "walks", "previews"].contains(&&*arg)) {
+        ratios::print();
+        return;
+    }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
