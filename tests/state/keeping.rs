@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::state::{ADD, LEVELS, metier_at, only_state, store};
 use crate::support::cli::{Project, write};
-use crate::support::not_run::not_run;
+use crate::support::not_run::{find_program, not_run};
 
 #[test]
 fn what_a_script_leaves_in_its_home_is_there_in_the_next_run() {
@@ -36,6 +36,9 @@ fn the_data_folder_of_a_plugin_is_the_home_that_is_kept() {
 #[test]
 fn what_a_script_keeps_can_be_locked_as_any_file_in_its_home() {
     let lock = "exec 9>\"$HOME/list.lock\"; flock -w 5 9 && echo locked; ( flock -n \"$HOME/list.lock\" echo twice || echo held ) 9>&-";
+    if find_program("flock").is_none() {
+        return not_run("locks of files that are kept", "flock is not installed");
+    }
     let project = Project::new().shell("lock", lock);
     let sandbox = metier_at(&project, "namespaces", &["run", "lock", "--json"]).json();
     if sandbox["sandbox"]["level"] != "namespaces" {

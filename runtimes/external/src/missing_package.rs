@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_may_have_published_is_no_package_to_install() {
+    fn packages_of_unknown_scopes_and_folders_of_the_author_are_not_suggested() {
         for package in ["@own/other", "@acme/internal-tools", "@babe1/core"] {
             let (scope, _) = package.split_once('/').unwrap();
             let text = help(&format!("Error: Cannot find module '{package}'")).unwrap();

